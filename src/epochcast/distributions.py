@@ -1,0 +1,239 @@
+"""Distributions that a network predicts, batched over leading axes: `Bars` (the paper's bins) and `Mixture`.
+
+Both answer the same questions in numpy: log_prob, cdf, icdf, mean, variance, sample. Arguments broadcast against the
+leading shape of the distribution.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import log_ndtr, log_softmax, logsumexp, ndtr, ndtri, softmax
+
+from epochcast.errors import InputError
+
+Array = NDArray[np.float64]
+
+_LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
+_HALF_NORMAL_MEDIAN = float(ndtri(0.75))
+_HALF_NORMAL_MEAN = math.sqrt(2.0 / math.pi)
+
+
+class Distribution(Protocol):
+    """What a forecast needs of a distribution of the normalised value at each step."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    def __getitem__(self, index: Any) -> Distribution: ...
+    def log_prob(self, y: ArrayLike) -> Array: ...
+    def cdf(self, y: ArrayLike) -> Array: ...
+    def icdf(self, q: ArrayLike) -> Array: ...
+    def mean(self) -> Array: ...
+    def variance(self) -> Array: ...
+    def sample(self, size: int, rng: np.random.Generator) -> Array: ...
+
+
+def _levels(q: ArrayLike) -> Array:
+    levels = np.asarray(q, dtype=np.float64)
+    if not ((levels > 0.0) & (levels < 1.0)).all():
+        raise InputError(f"quantile level {levels.flat[int(np.argmax((levels <= 0) | (levels >= 1)))]} is not inside (0, 1)")
+    return levels
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Probability per bin, flat inside each bin, with half-normal tails in place of the first and the last bin."""
+
+    borders: Array  # [bin + 1], rising
+    logits: Array  # [..., bin]
+
+    def __post_init__(self) -> None:
+        if self.logits.shape[-1] != len(self.borders) - 1 or len(self.borders) < 4:
+            raise InputError(f"{len(self.borders)} borders do not fit {self.logits.shape[-1]} bins (at least 3)")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.logits.shape[:-1]
+
+    def __getitem__(self, index: Any) -> Bars:
+        return Bars(self.borders, self.logits[index])
+
+    @property
+    def _tail_scales(self) -> tuple[float, float]:
+        """Scales of the half-normal tails: half of a tail's mass lies within its bin."""
+        widths = np.diff(self.borders)
+        return float(widths[0] / _HALF_NORMAL_MEDIAN), float(widths[-1] / _HALF_NORMAL_MEDIAN)
+
+    def log_prob(self, y: ArrayLike) -> Array:
+        y, log_mass = self._broadcast(y, log_softmax(self.logits, axis=-1))
+        index = self._bin(y)
+        left, right = self._tail_scales
+        log_width = np.log(np.diff(self.borders))[index]
+        inner = -log_width
+        lower = _half_normal_log_prob(self.borders[1] - y, left)
+        upper = _half_normal_log_prob(y - self.borders[-2], right)
+        shape = np.where(index == 0, lower, np.where(index == len(self.borders) - 2, upper, inner))
+        return np.take_along_axis(log_mass, index[..., None], axis=-1)[..., 0] + shape
+
+    def cdf(self, y: ArrayLike) -> Array:
+        y, mass = self._broadcast(y, softmax(self.logits, axis=-1))
+        index = self._bin(y)
+        below = np.take_along_axis(_before(mass), index[..., None], axis=-1)[..., 0]
+        own = np.take_along_axis(mass, index[..., None], axis=-1)[..., 0]
+        left, right = self._tail_scales
+        inner = (y - self.borders[index]) / np.diff(self.borders)[index]
+        lower = 2.0 * ndtr(np.minimum(y - self.borders[1], 0.0) / left)
+        upper = 1.0 - 2.0 * ndtr(-np.maximum(y - self.borders[-2], 0.0) / right)
+        share = np.where(index == 0, lower, np.where(index == len(self.borders) - 2, upper, inner))
+        return np.clip(below + own * share, 0.0, 1.0)
+
+    def icdf(self, q: ArrayLike) -> Array:
+        q, mass = self._broadcast(_levels(q), softmax(self.logits, axis=-1))
+        before = _before(mass)
+        last = len(self.borders) - 2
+        # The bin whose range of levels holds q; bins without mass are never chosen.
+        index = np.clip((before <= q[..., None]).sum(axis=-1) - 1, 0, last)
+        below = np.take_along_axis(before, index[..., None], axis=-1)[..., 0]
+        own = np.take_along_axis(mass, index[..., None], axis=-1)[..., 0]
+        share = np.clip((q - below) / np.maximum(own, np.finfo(float).tiny), 0.0, 1.0)
+        left, right = self._tail_scales
+        inner = self.borders[index] + share * np.diff(self.borders)[index]
+        with np.errstate(divide="ignore"):
+            lower = self.borders[1] + left * ndtri(np.maximum(share, np.finfo(float).tiny) / 2.0)
+            # Measured from above, so that levels close to one keep their precision.
+            rest = np.maximum((1.0 - q) / np.maximum(own, np.finfo(float).tiny), np.finfo(float).tiny)
+            upper = self.borders[-2] - right * ndtri(np.minimum(rest, 1.0) / 2.0)
+        return np.where(index == 0, lower, np.where(index == last, upper, inner))
+
+    def mean(self) -> Array:
+        return np.asarray(softmax(self.logits, axis=-1) @ self._moments()[0])
+
+    def variance(self) -> Array:
+        first, second = self._moments()
+        mass = softmax(self.logits, axis=-1)
+        return np.asarray(np.maximum(mass @ second - (mass @ first) ** 2, 0.0))
+
+    def sample(self, size: int, rng: np.random.Generator) -> Array:
+        """Draws [size, ...], independent at each position."""
+        return self.icdf(_open_uniform(rng, (size, *self.shape)))
+
+    def _moments(self) -> tuple[Array, Array]:
+        """First and second moment of each bin."""
+        low, high = self.borders[:-1], self.borders[1:]
+        first = (low + high) / 2
+        second = (low**2 + low * high + high**2) / 3
+        left, right = self._tail_scales
+        for position, edge, scale in ((0, self.borders[1], -left), (-1, self.borders[-2], right)):
+            first[position] = edge + scale * _HALF_NORMAL_MEAN
+            second[position] = edge**2 + 2 * edge * scale * _HALF_NORMAL_MEAN + scale**2
+        return first, second
+
+    def _bin(self, y: Array) -> NDArray[np.intp]:
+        return np.clip(np.searchsorted(self.borders, y, side="right") - 1, 0, len(self.borders) - 2)
+
+    def _broadcast(self, argument: ArrayLike, table: Array) -> tuple[Array, Array]:
+        shape = np.broadcast_shapes(np.shape(argument), self.shape)
+        wide = np.broadcast_to(table, (*shape, table.shape[-1]))
+        return np.broadcast_to(np.asarray(argument, dtype=np.float64), shape), wide
+
+
+def _before(mass: Array) -> Array:
+    """Mass of all bins before each bin."""
+    return np.cumsum(mass, axis=-1) - mass
+
+
+def _half_normal_log_prob(distance: Array, scale: float) -> Array:
+    z = np.maximum(distance, 0.0) / scale
+    return -0.5 * z**2 - math.log(scale) + math.log(2.0) - _LOG_ROOT_TWO_PI
+
+
+def _open_uniform(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return np.clip(rng.random(shape), np.finfo(float).tiny, 1.0 - np.finfo(float).epsneg)
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """A mixture of Gaussians at each position."""
+
+    log_weights: Array  # [..., component], normalised
+    means: Array  # [..., component]
+    log_scales: Array  # [..., component]
+
+    def __post_init__(self) -> None:
+        if not self.log_weights.shape == self.means.shape == self.log_scales.shape:
+            shapes = self.log_weights.shape, self.means.shape, self.log_scales.shape
+            raise InputError(f"weights, means and scales differ in shape: {shapes}")
+
+    @classmethod
+    def of(cls, logits: ArrayLike, means: ArrayLike, log_scales: ArrayLike) -> Mixture:
+        """A mixture from unnormalised weights."""
+        weights = log_softmax(np.asarray(logits, dtype=np.float64), axis=-1)
+        return cls(weights, np.asarray(means, dtype=np.float64), np.asarray(log_scales, dtype=np.float64))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.means.shape[:-1]
+
+    def __getitem__(self, index: Any) -> Mixture:
+        return Mixture(self.log_weights[index], self.means[index], self.log_scales[index])
+
+    def _standardise(self, y: Array) -> Array:
+        return (y[..., None] - self.means) * np.exp(-self.log_scales)
+
+    def log_prob(self, y: ArrayLike) -> Array:
+        z = self._standardise(np.asarray(y, dtype=np.float64))
+        return np.asarray(logsumexp(self.log_weights - 0.5 * z**2 - self.log_scales, axis=-1) - _LOG_ROOT_TWO_PI)
+
+    def cdf(self, y: ArrayLike) -> Array:
+        z = self._standardise(np.asarray(y, dtype=np.float64))
+        return np.clip((np.exp(self.log_weights) * ndtr(z)).sum(axis=-1), 0.0, 1.0)
+
+    def icdf(self, q: ArrayLike) -> Array:
+        """Quantiles by Newton steps on log-odds of the cdf, kept inside a bracket that always shrinks."""
+        q = np.broadcast_to(_levels(q), np.broadcast_shapes(np.shape(q), self.shape))
+        # A quantile of a mixture lies between the smallest and the largest quantile of its components.
+        ends = self.means + np.exp(self.log_scales) * ndtri(q)[..., None]
+        low, high = ends.min(axis=-1), ends.max(axis=-1)
+        target = np.log(q) - np.log1p(-q)
+        y = (np.exp(self.log_weights) * ends).sum(axis=-1)
+        for _ in range(100):
+            log_below, log_above, log_density = self._log_masses(y)
+            error = log_below - log_above - target
+            low, high = np.where(error < 0, y, low), np.where(error > 0, y, high)
+            step = error * np.exp(log_below + log_above - log_density)
+            proposal = y - step
+            inside = (proposal > low) & (proposal < high) & np.isfinite(proposal)
+            nxt = np.where(inside, proposal, (low + high) / 2)
+            settled = np.abs(error) <= 1e-11
+            if (settled | (np.abs(nxt - y) <= 1e-15 * np.maximum(np.abs(y), 1e-3))).all():
+                break
+            y = np.where(settled, y, nxt)
+        return y
+
+    def _log_masses(self, y: Array) -> tuple[Array, Array, Array]:
+        z = self._standardise(y)
+        below = logsumexp(self.log_weights + log_ndtr(z), axis=-1)
+        above = logsumexp(self.log_weights + log_ndtr(-z), axis=-1)
+        density = logsumexp(self.log_weights - 0.5 * z**2 - self.log_scales, axis=-1) - _LOG_ROOT_TWO_PI
+        return np.asarray(below), np.asarray(above), np.asarray(density)
+
+    def mean(self) -> Array:
+        return np.asarray((np.exp(self.log_weights) * self.means).sum(axis=-1))
+
+    def variance(self) -> Array:
+        spread = np.exp(2 * self.log_scales) + (self.means - self.mean()[..., None]) ** 2
+        return np.asarray((np.exp(self.log_weights) * spread).sum(axis=-1))
+
+    def sample(self, size: int, rng: np.random.Generator) -> Array:
+        """Draws [size, ...], independent at each position."""
+        shape = (size, *self.shape)
+        cumulative = np.cumsum(np.exp(self.log_weights), axis=-1)
+        component = (rng.random(shape)[..., None] > cumulative[..., :-1]).sum(axis=-1)
+        pick = component[..., None]
+        means = np.take_along_axis(np.broadcast_to(self.means, (*shape, self.means.shape[-1])), pick, axis=-1)
+        scales = np.take_along_axis(np.broadcast_to(self.log_scales, (*shape, self.means.shape[-1])), pick, axis=-1)
+        return np.asarray((means + np.exp(scales) * rng.standard_normal(pick.shape))[..., 0])

@@ -1,0 +1,34 @@
+"""The exception tree. Every mistake in what a user hands us is an `EpochcastError`, which is also a `ValueError`."""
+
+from __future__ import annotations
+
+
+class EpochcastError(ValueError):
+    """Base of all errors that epochcast raises on purpose."""
+
+
+class InputError(EpochcastError):
+    """A value, curve, metric, file or argument that cannot be used; the message names it, its limit and the way out."""
+
+
+class ConfigError(EpochcastError):
+    """A configuration with an unknown key, a wrong type or settings that contradict each other."""
+
+
+class WeightsError(EpochcastError):
+    """A model file that is missing, damaged, or not what the registry says it is."""
+
+
+class TrainingError(EpochcastError):
+    """Training that cannot go on, such as a loss that is no longer finite."""
+
+
+class MissingExtraError(EpochcastError, ImportError):
+    """An optional dependency is not installed; the message names the extra that brings it."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"{package} is not installed; run: pip install 'epochcast[{extra}]'")
+
+
+class StrongContradictionWarning(UserWarning):
+    """The curve moves strongly against the direction that its metric declares."""

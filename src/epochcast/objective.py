@@ -1,0 +1,139 @@
+"""What a network is trained on: draws from a prior in, a loss out; and the same network asked for a forecast.
+
+An objective owns all that depends on the layout of the network; the training loop knows only `loss` and `predict`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from epochcast.distributions import Array, Bars, Distribution, Mixture
+from epochcast.model import SMALLEST_LOG_SCALE, ModelConfig, SetModel
+from epochcast.prior.paper import Draw
+
+Targets = Literal["noisy", "antithetic", "exact"]
+Cutoffs = Literal["batch", "curve"]
+Sampler = Callable[[int, np.random.Generator], Draw]
+
+_LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
+
+
+class Objective(Protocol):
+    """A trainable network with its loss."""
+
+    network: nn.Module
+    sampler: Sampler
+
+    def is_hidden(self, name: str) -> bool: ...
+    def loss(self, draw: Draw, rng: np.random.Generator) -> Tensor: ...
+    def predict(self, values: Array, cutoff: int) -> Distribution: ...
+
+
+def prior_borders(sampler: Sampler, bins: int, rng: np.random.Generator) -> Array:
+    """Borders of bins that are equally likely under the prior."""
+    values = sampler(100_000, rng).noisy
+    return np.quantile(values, np.linspace(0.0, 1.0, bins + 1))
+
+
+def mixture_log_prob(raw: Tensor, y: Tensor) -> Tensor:
+    """log p(y) of a mixture given as raw outputs [..., 3 x component]: logits, means, log-scales."""
+    logits, means, log_scales = raw.chunk(3, dim=-1)
+    log_scales = log_scales.clamp(min=SMALLEST_LOG_SCALE)
+    return gaussians_log_prob(F.log_softmax(logits, dim=-1), means, log_scales, y)
+
+
+def gaussians_log_prob(log_weights: Tensor, means: Tensor, log_scales: Tensor, y: Tensor) -> Tensor:
+    z = (y[..., None] - means) * torch.exp(-log_scales)
+    return torch.logsumexp(log_weights - 0.5 * z**2 - log_scales, dim=-1) - _LOG_ROOT_TWO_PI
+
+
+def bin_masses(noiseless: Tensor, sigma: Tensor, borders: Tensor) -> Tensor:
+    """Probability of each bin under N(noiseless, sigma^2): the whole target at once instead of one noisy draw."""
+    inner = torch.special.ndtr((borders[1:-1] - noiseless[..., None]) / sigma[..., None])
+    edges = F.pad(F.pad(inner, (1, 0), value=0.0), (0, 1), value=1.0)
+    return edges.diff(dim=-1)
+
+
+def tensor(array: Array) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32))
+
+
+class SetObjective:
+    """The paper's: contexts of random length, every later step a query."""
+
+    def __init__(
+        self, config: ModelConfig, sampler: Sampler, borders: Array, horizon: int, targets: Targets, cutoffs: Cutoffs
+    ) -> None:
+        self.network = SetModel(config)
+        self.sampler = sampler
+        self.borders = borders
+        self.horizon = horizon
+        self.targets = targets
+        self.cutoffs = cutoffs
+        self._borders = tensor(borders)
+        self._steps = torch.arange(1, horizon + 1) / horizon
+
+    def is_hidden(self, name: str) -> bool:
+        """Whether a weight matrix lies between hidden states (Muon's share) rather than at the rim."""
+        return name.startswith("blocks.")
+
+    def loss(self, draw: Draw, rng: np.random.Generator) -> Tensor:
+        device = next(self.network.parameters()).device
+        seen = self._draw_cutoffs(len(draw.noisy), rng)
+        observed = torch.arange(self.horizon) < seen[:, None]
+        values = tensor(draw.noisy)
+        steps = self._steps.expand_as(values)
+        states = self.network.encode(steps.to(device), values.to(device), observed.to(device))
+        raw = self.network.head(states[~observed.to(device)])  # [query, output]
+        cross_entropy = self._cross_entropy(raw, draw, ~observed)
+        weight = (1.0 / (self.horizon - seen))[:, None].expand_as(observed)[~observed]  # every curve counts alike
+        return (cross_entropy * weight.to(device)).sum() / len(values)
+
+    def _draw_cutoffs(self, size: int, rng: np.random.Generator) -> Tensor:
+        if self.cutoffs == "batch":
+            return torch.full((size,), int(rng.integers(self.horizon)))
+        # Stratified over the batch: the same law with less noise.
+        strata = (rng.permutation(size) + rng.random(size)) / size
+        return torch.from_numpy((strata * self.horizon).astype(np.int64))
+
+    def _cross_entropy(self, raw: Tensor, draw: Draw, queried: Tensor) -> Tensor:
+        device = raw.device
+        if self.targets == "noisy":
+            return self._negative_log_prob(raw, tensor(draw.noisy)[queried].to(device))
+        noiseless = tensor(draw.noiseless)[queried].to(device)
+        sigma = tensor(draw.sigma)[:, None].expand_as(queried)[queried].to(device)
+        if self.targets == "exact" and self.network.config.head == "bars":
+            masses = bin_masses(noiseless, sigma, self._borders.to(device))
+            return -(masses * F.log_softmax(raw, dim=-1)).sum(dim=-1)
+        noise = tensor(draw.noisy)[queried].to(device) - noiseless
+        mirrored = self._negative_log_prob(raw, noiseless - noise)
+        return 0.5 * (self._negative_log_prob(raw, noiseless + noise) + mirrored)
+
+    def _negative_log_prob(self, raw: Tensor, y: Tensor) -> Tensor:
+        if self.network.config.head == "mixture":
+            return -mixture_log_prob(raw, y)
+        index = torch.bucketize(y, self._borders.to(y.device)[1:-1])
+        return F.cross_entropy(raw, index, reduction="none")
+
+    @torch.no_grad()
+    def predict(self, values: Array, cutoff: int) -> Distribution:
+        device = next(self.network.parameters()).device
+        context = tensor(values[:, :cutoff]).to(device)
+        steps = self._steps.to(device).expand(len(values), -1)
+        raw = self.network(steps[:, :cutoff], context, torch.ones_like(context).bool(), steps[:, cutoff:])
+        return distribution(raw.double().cpu().numpy(), self.network.config.head, self.borders)
+
+
+def distribution(raw: Array, head: str, borders: Array) -> Distribution:
+    """The distribution that raw outputs of a set network stand for."""
+    if head == "bars":
+        return Bars(borders, raw)
+    logits, means, log_scales = np.split(raw, 3, axis=-1)
+    return Mixture.of(logits, means, np.maximum(log_scales, SMALLEST_LOG_SCALE))

@@ -1,0 +1,1 @@
+"""Priors over learning curves: batched samplers and their densities."""
