@@ -7,6 +7,7 @@ written once and works on the whole batch.
 from __future__ import annotations
 
 import math
+import reprlib
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,11 +19,16 @@ from numpy.typing import ArrayLike, NDArray
 from epochcast.errors import InputError, StrongContradictionWarning
 
 Array = NDArray[np.float64]
+Lengths = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 Bounds = tuple[float, float]
 Missing = Literal["error", "drop"]
 
-_CLIP_TOLERANCE = 1e-6  # values this far outside a hard bound are rounding, not mistakes
-_LARGEST_VALUE = 1e300
+# Within these limits sums, differences and ratios of values and bounds stay finite.
+LARGEST_VALUE = 1e300
+SMALLEST_RANGE = 1e-300
+
+_CLIP_TOLERANCE = 1e-6  # values this far outside a hard bound, as a share of the metric's range, are rounding
 _INF = math.inf
 
 
@@ -41,21 +47,21 @@ class Metric:
     transform: bool = True
 
     def __post_init__(self) -> None:
-        low, high = self.hard
-        if math.isnan(low) or math.isnan(high) or low >= high:
-            raise InputError(f"hard={self.hard} of metric {self.name!r}: the lower bound must be below the upper one")
+        if not isinstance(self.minimize, (bool, np.bool_)):
+            raise InputError(f"minimize={self.minimize!r} of metric {self.name!r} must be True or False")
+        low, high = _checked_bounds(self.hard, f"hard bounds of metric {self.name!r}")
+        object.__setattr__(self, "hard", (low, high))
         if self.soft is None:
             return
-        soft_low, soft_high = self.soft
-        if not (math.isfinite(soft_low) and math.isfinite(soft_high) and soft_low < soft_high):
-            raise InputError(f"soft={self.soft} of metric {self.name!r} must be two finite bounds, the lower one first")
-        if soft_low < low or soft_high > high:
-            raise InputError(f"soft={self.soft} of metric {self.name!r} leaves its hard bounds {self.hard}")
+        soft_low, soft_high = _checked_bounds(self.soft, f"soft bounds of metric {self.name!r}")
+        if soft_low < low or soft_high > high or math.isinf(soft_high - soft_low):
+            raise InputError(f"soft={self.soft} of metric {self.name!r} must be finite and inside hard={self.hard}")
+        object.__setattr__(self, "soft", (soft_low, soft_high))
 
     @classmethod
     def unit(cls) -> Metric:
         """The prior's own space: values grow, live about [0, 1], and noise may carry them outside."""
-        return cls("unit", minimize=False, transform=False)
+        return cls("unit", minimize=False, soft=_UNIT_INTERVAL, transform=False)
 
     @classmethod
     def named(cls, name: str, *, untrained: float | None = None) -> Metric:
@@ -65,36 +71,62 @@ class Metric:
         (0.0, 100.0)
         """
         key = name.strip().lower()
-        scale = 100.0 if key.endswith("%") else 1.0
-        preset = _PRESETS.get(key.rstrip("%"))
-        if preset is None:
-            raise InputError(f"metric {name!r} is unknown; choose one of {', '.join(sorted(_PRESETS))}, or make a Metric")
-        metric = preset.scaled(scale) if scale != 1.0 else preset
+        base = key.removesuffix("%")
+        metric = _PRESETS.get(base)
+        if metric is None:
+            raise InputError(f"metric {name!r} is unknown; choose from {', '.join(sorted(_PRESETS))} or make a Metric")
+        if key != base:
+            if metric.soft != _UNIT_INTERVAL:
+                raise InputError(f"metric {name!r}: {base} is not a share of one, so it has no percentages; drop the %")
+            metric = replace(metric.scaled(100.0), name=key)
         return metric if untrained is None else metric.with_untrained(untrained)
+
+    @property
+    def best(self) -> float:
+        """The best value possible, which may be infinite."""
+        return self.hard[0] if self.minimize else self.hard[1]
 
     def scaled(self, factor: float) -> Metric:
         """The same metric in units that are `factor` times smaller (percentages: 100)."""
-        if not (math.isfinite(factor) and factor > 0):
-            raise InputError(f"factor={factor} cannot scale metric {self.name!r}; it must be positive and finite")
+        if not (_is_number(factor) and math.isfinite(factor) and factor > 0):
+            raise InputError(f"factor={factor!r} cannot scale metric {self.name!r}; it must be positive and finite")
+        if not self.transform:
+            raise InputError(f"metric {self.name!r} is used as it is (transform=False) and cannot be scaled")
         soft = None if self.soft is None else (self.soft[0] * factor, self.soft[1] * factor)
         hard = (self.hard[0] * factor, self.hard[1] * factor)
         return replace(self, name=f"{self.name} (x{factor:g})", hard=hard, soft=soft)
 
     def with_untrained(self, value: float) -> Metric:
         """Soft bounds that reach from the value of the untrained model to the best value possible."""
-        value = float(value)
-        if not math.isfinite(value):
-            raise InputError(f"untrained={value} of metric {self.name!r} must be finite")
-        best = self.hard[0] if self.minimize else self.hard[1]
-        if not math.isfinite(best):
+        if not (_is_number(value) and math.isfinite(value)):
+            raise InputError(f"untrained={value!r} of metric {self.name!r} must be a finite number")
+        if not math.isfinite(self.best):
             raise InputError(
                 f"metric {self.name!r} has no finite best value, so untrained={value} cannot set its soft bounds; "
                 "give soft=(low, high)"
             )
-        soft = (min(best, value), max(best, value))
+        soft = (min(self.best, value), max(self.best, value))
         if soft[0] == soft[1] or not self.hard[0] <= value <= self.hard[1]:
-            raise InputError(f"untrained={value} of metric {self.name!r} must lie inside {self.hard}, off the best value")
+            raise InputError(f"untrained={value} of metric {self.name!r} must lie in {self.hard}, off the best value")
         return replace(self, soft=soft)
+
+
+def _checked_bounds(bounds: Any, what: str) -> Bounds:
+    """Two numbers, the lower one first, that arithmetic can handle; either may be infinite."""
+    pair = tuple(bounds) if isinstance(bounds, (tuple, list, np.ndarray)) else ()
+    if len(pair) == 2 and all(_is_number(bound) for bound in pair):
+        low, high = float(pair[0]), float(pair[1])
+        largest = max((abs(bound) for bound in (low, high) if math.isfinite(bound)), default=0.0)
+        if high - low >= SMALLEST_RANGE and largest <= LARGEST_VALUE:  # false for NaN too
+            return low, high
+    raise InputError(
+        f"{what} must be two numbers, the lower one first, at least {SMALLEST_RANGE:g} apart "
+        f"and at most {LARGEST_VALUE:g} in size, not {reprlib.repr(bounds)}"
+    )
+
+
+def _is_number(item: Any) -> bool:
+    return isinstance(item, (int, float, np.integer, np.floating)) and not isinstance(item, bool)
 
 
 _UNIT_INTERVAL = (0.0, 1.0)
@@ -132,16 +164,16 @@ class Curves:
 
     steps: Array  # [curve, value], padded with 0
     values: Array  # [curve, value], padded with 0
-    lengths: NDArray[np.int64]  # [curve]
+    lengths: Lengths  # [curve]
     single: bool = False  # made from one curve rather than from a batch
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     @property
-    def seen(self) -> NDArray[np.bool_]:
+    def seen(self) -> Mask:
         """Which entries are values rather than padding, [curve, value]."""
-        return np.arange(self.values.shape[1]) < self.lengths[:, None]
+        return _seen(self.lengths, self.values.shape[1])
 
     @property
     def last_step(self) -> Array:
@@ -166,78 +198,96 @@ class Curves:
         *,
         missing: Missing = "error",
     ) -> Curves:
-        """Curves from a 1-D list (one run), a 2-D array (a batch) or a ragged list of lists.
+        """Curves from a 1-D list (one run), a 2-D array (a batch) or a ragged list of lists; the data are copied.
 
         Without `steps` the values belong to steps 1, 2, 3, ...; one 1-D list of steps may serve a whole batch.
+        NaN, None and masked entries are missing values: an error, or left out by `missing="drop"`.
         """
         if missing not in ("error", "drop"):
             raise InputError(f"missing={missing!r} is unknown; choose 'error' or 'drop'")
-        rows, single = _rows(values, "values")
-        step_rows = _step_rows(steps, rows, single)
-        lengths = np.array([len(row) for row in rows], dtype=np.int64)
-        padded_values, padded_steps = _pad(rows, lengths), _pad(step_rows, lengths)
-        curves = cls(padded_steps, padded_values, lengths, single)
-        if missing == "drop":
-            curves = _drop_missing(curves)
-        _check_finite(curves)
-        curves = _sort(curves)
-        _check_steps(curves)
-        return curves
+        padded, lengths, single = _padded(values, "values")
+        if steps is None:
+            counted = np.where(_seen(lengths, padded.shape[1]), np.arange(1.0, padded.shape[1] + 1.0), 0.0)
+            curves = cls(counted, padded, lengths, single)
+        else:
+            curves = cls(_padded_steps(steps, lengths, single), padded, lengths, single)
+        keep = curves.seen & ~np.isnan(padded) if missing == "drop" else curves.seen
+        _check_entries(curves, keep)
+        curves = _dropped(curves, keep)
+        # Counted steps rise by construction.
+        return curves if steps is None else _sorted_by_step(curves)
 
 
-def _rows(data: Any, what: str) -> tuple[Sequence[Array], bool]:
-    """Rows of a batch as float arrays, and whether there was just one curve."""
-    if isinstance(data, (str, bytes)):
-        raise InputError(f"{what} must be numbers, not the text {data[:40]!r}")
-    if not isinstance(data, np.ndarray) and len(data) and not np.isscalar(data[0]) and np.ndim(data[0]) == 1:
-        return [_floats(row, f"{what}[{i}]") for i, row in enumerate(data)], False
+def _seen(lengths: Lengths, width: int) -> Mask:
+    return np.arange(width) < lengths[:, None]
+
+
+def _padded(data: Any, what: str) -> tuple[Array, Lengths, bool]:
+    """Curves as one array padded with 0, their lengths, and whether there was just one curve."""
+    if isinstance(data, (list, tuple)) and len(data) and _is_curve(data[0]):
+        rows = [_floats(row, f"{what}[{i}]") for i, row in enumerate(data)]
+        return (*_padded_rows(rows, what), False)
     array = _floats(data, what)
-    if array.ndim == 1:
-        return [array], True
-    if array.ndim == 2:
-        return list(array), False
-    raise InputError(f"{what} has {array.ndim} dimensions; give one curve (1-D) or a batch (2-D, or a list of curves)")
+    if array.ndim not in (1, 2):
+        raise InputError(f"{what} has {array.ndim} dimensions; give one curve (1-D), a 2-D batch or a list of curves")
+    if array.ndim == 2 and len(array) == 0:
+        raise InputError(f"{what} is a batch of no curves; give at least one")
+    batch = np.atleast_2d(array)
+    return batch, np.full(len(batch), batch.shape[1], dtype=np.int64), array.ndim == 1
+
+
+def _padded_rows(rows: list[Array], what: str) -> tuple[Array, Lengths]:
+    for i, row in enumerate(rows):
+        if row.ndim != 1:
+            raise InputError(f"{what}[{i}] has {row.ndim} dimensions; in a list of curves each must be 1-D")
+    lengths = np.array([len(row) for row in rows], dtype=np.int64)
+    padded = np.zeros((len(rows), int(lengths.max())))
+    padded[_seen(lengths, padded.shape[1])] = np.concatenate(rows)
+    return padded, lengths
+
+
+def _is_curve(item: Any) -> bool:
+    return isinstance(item, (list, tuple)) or getattr(item, "ndim", 0) > 0
 
 
 def _floats(data: Any, what: str) -> Array:
-    array = np.asarray(data)
-    if array.dtype.kind in "fiu":
-        return array.astype(np.float64)
+    """A copy as float64. Text stays an error: "0.9" among the values is a reader's mistake that should be seen."""
+    if isinstance(data, np.ma.MaskedArray):
+        data = np.ma.filled(data.astype(np.float64), np.nan)
     try:
-        if array.dtype.kind in "bc":
-            raise TypeError
-        # Text is not converted: "0.9" in a list of values is a reader's mistake that should be seen.
-        if array.dtype.kind in "US" or any(isinstance(item, (str, bytes, bool)) for item in array.flat):
-            raise TypeError
-        return array.astype(np.float64)
-    except (TypeError, ValueError):
-        culprit = next((i for i, item in enumerate(array.flat) if not _is_number(item)), 0)
-        item = array.flat[culprit] if array.size else data
-        raise InputError(f"{what}[{culprit}] = {item!r} is not a number") from None
+        array = np.asarray(data)
+        if array.dtype.kind in "fiu":
+            return array.astype(np.float64)
+        if array.dtype.kind == "O" and not any(isinstance(item, (str, bytes, bool)) for item in array.flat):
+            return array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        pass  # numpy does not say which item it stumbled over
+    raise _not_numbers(data, what)
 
 
-def _is_number(item: Any) -> bool:
-    return isinstance(item, (int, float, np.integer, np.floating)) and not isinstance(item, (bool, np.bool_))
+def _not_numbers(data: Any, what: str) -> InputError:
+    """The error that names the first item of `data` that cannot be a float."""
+    for index, item in np.ndenumerate(np.asarray(data, dtype=object)):
+        place = what + "".join(f"[{i}]" for i in index)
+        if not _is_number(item) and item is not None:
+            return InputError(f"{place} = {reprlib.repr(item)} is not a number")
+        if item is not None and abs(item) > LARGEST_VALUE:
+            return InputError(f"{place} = {reprlib.repr(item)} is larger than {LARGEST_VALUE:g}")
+    return InputError(f"{what} must be numbers, not {type(data).__name__}")
 
 
-def _step_rows(steps: Any, rows: Sequence[Array], single: bool) -> Sequence[Array]:
-    if steps is None:
-        return [np.arange(1.0, len(row) + 1.0) for row in rows]
-    step_rows, one = _rows(steps, "steps")
-    if one and not single:
-        step_rows = [step_rows[0]] * len(rows)
-    if len(step_rows) != len(rows):
-        raise InputError(f"steps holds {len(step_rows)} curves, values holds {len(rows)}")
-    for i, (own, row) in enumerate(zip(step_rows, rows, strict=True)):
-        if len(own) != len(row):
-            raise InputError(f"curve {i} has {len(own)} steps but {len(row)} values")
-    return step_rows
-
-
-def _pad(rows: Sequence[Array], lengths: NDArray[np.int64]) -> Array:
-    padded = np.zeros((len(rows), int(lengths.max(initial=0))))
-    for i, row in enumerate(rows):
-        padded[i, : len(row)] = row
+def _padded_steps(steps: Any, lengths: Lengths, single: bool) -> Array:
+    """Steps [curve, value] that match values of the given lengths."""
+    padded, own_lengths, shared = _padded(steps, "steps")
+    if shared and not single:
+        padded, own_lengths = np.repeat(padded, len(lengths), axis=0), np.repeat(own_lengths, len(lengths))
+    if len(own_lengths) != len(lengths):
+        raise InputError(f"steps holds {len(own_lengths)} curves but values holds {len(lengths)}")
+    unequal = own_lengths != lengths
+    if unequal.any():
+        curve = int(np.argmax(unequal))
+        where = "the curve" if single else f"curve {curve}"
+        raise InputError(f"{where} has {own_lengths[curve]} steps but {lengths[curve]} values")
     return padded
 
 
@@ -245,64 +295,65 @@ def _place(curves: Curves, curve: int, index: int) -> str:
     return f"values[{index}]" if curves.single else f"values[{index}] of curve {curve}"
 
 
-def _first(bad: NDArray[np.bool_]) -> tuple[int, int]:
+def _first(bad: Mask) -> tuple[int, int]:
     curve, index = np.unravel_index(int(np.argmax(bad)), bad.shape)
     return int(curve), int(index)
 
 
-def _drop_missing(curves: Curves) -> Curves:
-    keep = curves.seen & ~np.isnan(curves.values)
-    if keep.sum() == curves.lengths.sum():
-        return curves
-    lengths = keep.sum(axis=1)
-    rows = range(len(curves))
-    return replace(
-        curves,
-        values=_pad([curves.values[i, keep[i]] for i in rows], lengths),
-        steps=_pad([curves.steps[i, keep[i]] for i in rows], lengths),
-        lengths=lengths,
-    )
-
-
-def _check_finite(curves: Curves) -> None:
-    bad = ~(np.abs(curves.values) <= _LARGEST_VALUE)
+def _check_entries(curves: Curves, keep: Mask) -> None:
+    """Raise unless all values and steps to keep are finite, and no step is negative."""
+    bad = keep & ~(np.abs(curves.values) <= LARGEST_VALUE)
     if bad.any():
         curve, index = _first(bad)
         value = curves.values[curve, index]
+        problem = f"is larger than {LARGEST_VALUE:g}" if math.isfinite(value) else "is not a finite number"
         way_out = "pass missing='drop' to leave missing values out" if np.isnan(value) else "cut the curve before it"
-        raise InputError(f"{_place(curves, curve, index)} = {value} is not a finite number; {way_out}")
-    bad = ~((curves.steps >= 0.0) & (curves.steps <= _LARGEST_VALUE))
+        raise InputError(f"{_place(curves, curve, index)} = {value} {problem}; {way_out}")
+    bad = keep & ~((curves.steps >= 0.0) & (curves.steps <= LARGEST_VALUE))
     if bad.any():
         curve, index = _first(bad)
         raise InputError(
-            f"step {curves.steps[curve, index]} of {_place(curves, curve, index)} must be finite and not negative"
+            f"step {curves.steps[curve, index]:g} of {_place(curves, curve, index)} must be finite and not negative"
         )
 
 
-def _sort(curves: Curves) -> Curves:
-    """A copy sorted by step, or the same object when it is sorted already."""
-    keys = np.where(curves.seen, curves.steps, np.inf)
-    if keys.shape[1] < 2 or (keys[:, 1:] >= keys[:, :-1]).all():
-        return curves
-    order = np.argsort(keys, axis=1, kind="stable")
-    return replace(
-        curves,
-        steps=np.take_along_axis(curves.steps, order, axis=1),
-        values=np.take_along_axis(curves.values, order, axis=1),
+def _reordered(curves: Curves, order: NDArray[np.intp], lengths: Lengths) -> Curves:
+    """Entries of each curve in the given order, of which the first `lengths` are kept."""
+    width = int(lengths.max())
+    seen = _seen(lengths, width)
+    steps, values = (
+        np.where(seen, np.take_along_axis(array, order[:, :width], axis=1), 0.0)
+        for array in (curves.steps, curves.values)
     )
+    return replace(curves, steps=steps, values=values, lengths=lengths)
 
 
-def _check_steps(curves: Curves) -> None:
-    same = curves.seen[:, 1:] & (curves.steps[:, 1:] == curves.steps[:, :-1])
+def _dropped(curves: Curves, keep: Mask) -> Curves:
+    """Curves without the entries not to keep, closed up."""
+    lengths = keep.sum(axis=1)
+    if (lengths == curves.lengths).all():
+        return curves
+    return _reordered(curves, np.argsort(~keep, axis=1, kind="stable"), lengths)
+
+
+def _sorted_by_step(curves: Curves) -> Curves:
+    """Curves whose steps rise; a step that appears twice is an error."""
+    later = curves.seen[:, 1:]
+    if not (later & (np.diff(curves.steps, axis=1) <= 0.0)).any():
+        return curves
+    keys = np.where(curves.seen, curves.steps, _INF)
+    curves = _reordered(curves, np.argsort(keys, axis=1, kind="stable"), curves.lengths)
+    same = later & (np.diff(curves.steps, axis=1) == 0.0)
     if same.any():
         curve, index = _first(same)
         where = "" if curves.single else f" of curve {curve}"
         raise InputError(f"step {curves.steps[curve, index]:g}{where} appears twice; keep one value per step")
+    return curves
 
 
 def check_horizon(curves: Curves, horizon: float) -> None:
     """Raise unless every curve ends before the horizon."""
-    if not (isinstance(horizon, (int, float, np.integer, np.floating)) and math.isfinite(horizon) and horizon >= 2):
+    if not (_is_number(horizon) and math.isfinite(horizon) and horizon >= 2):
         raise InputError(f"horizon={horizon!r} must be a number of steps, at least 2")
     late = curves.last_step >= horizon
     if late.any():
@@ -316,31 +367,41 @@ def check_horizon(curves: Curves, horizon: float) -> None:
 def clip_to_hard_bounds(curves: Curves, metric: Metric) -> Curves:
     """Curves inside the metric's hard bounds; what lies further outside than rounding is an error."""
     low, high = metric.hard
-    clipped = np.where(curves.seen, np.clip(curves.values, low, high), 0.0)
-    scale = max([1.0] + [abs(bound) for bound in metric.hard if math.isfinite(bound)])
-    bad = curves.seen & (np.abs(clipped - curves.values) > _CLIP_TOLERANCE * scale)
+    outside = curves.seen & ((curves.values < low) | (curves.values > high))
+    if not outside.any():
+        return curves
+    clipped = np.where(outside, np.clip(curves.values, low, high), curves.values)
+    bad = np.abs(clipped - curves.values) > _CLIP_TOLERANCE * _range(metric)
     if bad.any():
         curve, index = _first(bad)
-        value = curves.values[curve, index]
-        bound = low if value < low else high
+        value, step = curves.values[curve, index], curves.steps[curve, index]
+        side, bound = ("below the lower", low) if value < low else ("above the upper", high)
         hint = "; for percentages write the metric's name with a trailing %" if metric.hard == _UNIT_INTERVAL else ""
         raise InputError(
-            f"{_place(curves, curve, index)} = {value:g} is outside the hard bound {bound:g} of {metric.name}{hint}"
+            f"{_place(curves, curve, index)} = {value:g} (step {step:g}) is {side} hard bound {bound:g} "
+            f"of {metric.name}{hint}"
         )
     return replace(curves, values=clipped)
+
+
+def _range(metric: Metric) -> float:
+    """The width that small differences of a metric are measured against."""
+    for low, high in (metric.hard, metric.soft or metric.hard):
+        if math.isfinite(high - low):
+            return high - low
+    return max([1.0] + [abs(bound) for bound in metric.hard if math.isfinite(bound)])
 
 
 def warn_on_contradiction(curves: Curves, metric: Metric) -> None:
     """Warn when a curve moves steadily and far against the metric's direction: it was probably declared wrongly."""
     if curves.values.shape[1] < 5:
         return
-    gains = np.diff(curves.values, axis=1) * (-1.0 if metric.minimize else 1.0)
-    inside = curves.seen[:, 1:]
-    pairs = np.maximum(inside.sum(axis=1), 1)
-    losing = (inside & (gains < 0)).sum(axis=1) >= 0.8 * pairs
-    spread = np.ptp(np.asarray(metric.soft)) if metric.soft else np.abs(curves.values[:, 0])
-    far = np.where(inside, gains, 0.0).sum(axis=1) < -0.2 * spread
-    contradicts = losing & far & (curves.lengths >= 5)
+    later = curves.seen[:, 1:]
+    gains = np.where(later, np.diff(curves.values, axis=1), 0.0) * (-1.0 if metric.minimize else 1.0)
+    steadily = (gains < 0).sum(axis=1) >= 0.8 * (curves.lengths - 1)
+    spread = metric.soft[1] - metric.soft[0] if metric.soft else np.abs(curves.values[:, 0])
+    far = gains.sum(axis=1) < -0.2 * spread
+    contradicts = steadily & far & (curves.lengths >= 5)
     if contradicts.any():
         curve = int(np.argmax(contradicts))
         where = "the curve" if curves.single else f"curve {curve}"

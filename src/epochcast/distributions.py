@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import log_ndtr, log_softmax, logsumexp, ndtr, ndtri, softmax
+from scipy.special import log_softmax, logsumexp, ndtr, ndtri, softmax
 
 from epochcast.errors import InputError
 
@@ -21,6 +21,9 @@ Array = NDArray[np.float64]
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 _HALF_NORMAL_MEDIAN = float(ndtri(0.75))
 _HALF_NORMAL_MEAN = math.sqrt(2.0 / math.pi)
+_LARGEST_COUNT_OF_STEPS = 100  # bisection alone needs about half of them
+_TINY = float(np.finfo(float).tiny)
+_LARGEST_DEVIATION = 1e150  # its square is still finite
 
 
 class Distribution(Protocol):
@@ -39,9 +42,15 @@ class Distribution(Protocol):
 
 def _levels(q: ArrayLike) -> Array:
     levels = np.asarray(q, dtype=np.float64)
-    if not ((levels > 0.0) & (levels < 1.0)).all():
-        raise InputError(f"quantile level {levels.flat[int(np.argmax((levels <= 0) | (levels >= 1)))]} is not inside (0, 1)")
+    bad = ~((levels > 0.0) & (levels < 1.0))
+    if bad.any():
+        raise InputError(f"quantile level {levels.flat[int(np.argmax(bad))]} is not inside (0, 1)")
     return levels
+
+
+def _positions(index: Any) -> tuple[Any, ...]:
+    """An index over the leading axes that leaves the last axis, of bins or components, whole."""
+    return (*index, slice(None)) if isinstance(index, tuple) else (index, slice(None))
 
 
 @dataclass(frozen=True)
@@ -54,13 +63,15 @@ class Bars:
     def __post_init__(self) -> None:
         if self.logits.shape[-1] != len(self.borders) - 1 or len(self.borders) < 4:
             raise InputError(f"{len(self.borders)} borders do not fit {self.logits.shape[-1]} bins (at least 3)")
+        if not (np.diff(self.borders) > 0.0).all():
+            raise InputError("the borders of bins must rise strictly")
 
     @property
     def shape(self) -> tuple[int, ...]:
         return self.logits.shape[:-1]
 
     def __getitem__(self, index: Any) -> Bars:
-        return Bars(self.borders, self.logits[index])
+        return Bars(self.borders, self.logits[_positions(index)])
 
     @property
     def _tail_scales(self) -> tuple[float, float]:
@@ -72,48 +83,44 @@ class Bars:
         y, log_mass = self._broadcast(y, log_softmax(self.logits, axis=-1))
         index = self._bin(y)
         left, right = self._tail_scales
-        log_width = np.log(np.diff(self.borders))[index]
-        inner = -log_width
+        inner = -np.log(np.diff(self.borders))[index]
         lower = _half_normal_log_prob(self.borders[1] - y, left)
         upper = _half_normal_log_prob(y - self.borders[-2], right)
-        shape = np.where(index == 0, lower, np.where(index == len(self.borders) - 2, upper, inner))
-        return np.take_along_axis(log_mass, index[..., None], axis=-1)[..., 0] + shape
+        return _pick(log_mass, index) + self._by_bin(index, lower, inner, upper)
 
     def cdf(self, y: ArrayLike) -> Array:
-        y, mass = self._broadcast(y, softmax(self.logits, axis=-1))
+        mass = softmax(self.logits, axis=-1)
+        before = _before(mass)
+        y, before = self._broadcast(y, before)
         index = self._bin(y)
-        below = np.take_along_axis(_before(mass), index[..., None], axis=-1)[..., 0]
-        own = np.take_along_axis(mass, index[..., None], axis=-1)[..., 0]
         left, right = self._tail_scales
         inner = (y - self.borders[index]) / np.diff(self.borders)[index]
         lower = 2.0 * ndtr(np.minimum(y - self.borders[1], 0.0) / left)
         upper = 1.0 - 2.0 * ndtr(-np.maximum(y - self.borders[-2], 0.0) / right)
-        share = np.where(index == 0, lower, np.where(index == len(self.borders) - 2, upper, inner))
-        return np.clip(below + own * share, 0.0, 1.0)
+        share = self._by_bin(index, lower, inner, upper)
+        own = _pick(np.broadcast_to(mass, before.shape), index)
+        return np.clip(_pick(before, index) + own * share, 0.0, 1.0)
 
     def icdf(self, q: ArrayLike) -> Array:
-        q, mass = self._broadcast(_levels(q), softmax(self.logits, axis=-1))
-        before = _before(mass)
-        last = len(self.borders) - 2
+        mass = softmax(self.logits, axis=-1)
+        q, before = self._broadcast(_levels(q), _before(mass))
         # The bin whose range of levels holds q; bins without mass are never chosen.
-        index = np.clip((before <= q[..., None]).sum(axis=-1) - 1, 0, last)
-        below = np.take_along_axis(before, index[..., None], axis=-1)[..., 0]
-        own = np.take_along_axis(mass, index[..., None], axis=-1)[..., 0]
-        share = np.clip((q - below) / np.maximum(own, np.finfo(float).tiny), 0.0, 1.0)
+        index = _last_at_most(before, q)
+        own = np.maximum(_pick(np.broadcast_to(mass, before.shape), index), _TINY)
+        share = np.clip((q - _pick(before, index)) / own, 0.0, 1.0)
         left, right = self._tail_scales
         inner = self.borders[index] + share * np.diff(self.borders)[index]
-        with np.errstate(divide="ignore"):
-            lower = self.borders[1] + left * ndtri(np.maximum(share, np.finfo(float).tiny) / 2.0)
-            # Measured from above, so that levels close to one keep their precision.
-            rest = np.maximum((1.0 - q) / np.maximum(own, np.finfo(float).tiny), np.finfo(float).tiny)
-            upper = self.borders[-2] - right * ndtri(np.minimum(rest, 1.0) / 2.0)
-        return np.where(index == 0, lower, np.where(index == last, upper, inner))
+        lower = self.borders[1] + left * ndtri(np.maximum(share, _TINY) / 2.0)
+        # Measured from above, so that levels close to one keep their precision.
+        upper = self.borders[-2] - right * ndtri(np.clip((1.0 - q) / own, _TINY, 1.0) / 2.0)
+        return self._by_bin(index, lower, inner, upper)
 
     def mean(self) -> Array:
-        return np.asarray(softmax(self.logits, axis=-1) @ self._moments()[0])
+        return np.asarray(softmax(self.logits, axis=-1) @ self._moments(about=0.0)[0])
 
     def variance(self) -> Array:
-        first, second = self._moments()
+        # About the middle of the bins: far from zero the second moments would cancel.
+        first, second = self._moments(about=float(np.median(self.borders)))
         mass = softmax(self.logits, axis=-1)
         return np.asarray(np.maximum(mass @ second - (mass @ first) ** 2, 0.0))
 
@@ -121,19 +128,24 @@ class Bars:
         """Draws [size, ...], independent at each position."""
         return self.icdf(_open_uniform(rng, (size, *self.shape)))
 
-    def _moments(self) -> tuple[Array, Array]:
-        """First and second moment of each bin."""
-        low, high = self.borders[:-1], self.borders[1:]
+    def _moments(self, about: float) -> tuple[Array, Array]:
+        """First and second moment of each bin about a point."""
+        borders = self.borders - about
+        low, high = borders[:-1], borders[1:]
         first = (low + high) / 2
         second = (low**2 + low * high + high**2) / 3
         left, right = self._tail_scales
-        for position, edge, scale in ((0, self.borders[1], -left), (-1, self.borders[-2], right)):
+        for position, edge, scale in ((0, borders[1], -left), (-1, borders[-2], right)):
             first[position] = edge + scale * _HALF_NORMAL_MEAN
             second[position] = edge**2 + 2 * edge * scale * _HALF_NORMAL_MEAN + scale**2
         return first, second
 
     def _bin(self, y: Array) -> NDArray[np.intp]:
         return np.clip(np.searchsorted(self.borders, y, side="right") - 1, 0, len(self.borders) - 2)
+
+    def _by_bin(self, index: NDArray[np.intp], lower: Array, inner: Array, upper: Array) -> Array:
+        """What holds in the lower tail, in the bins between and in the upper tail, each where it applies."""
+        return np.where(index == 0, lower, np.where(index == len(self.borders) - 2, upper, inner))
 
     def _broadcast(self, argument: ArrayLike, table: Array) -> tuple[Array, Array]:
         shape = np.broadcast_shapes(np.shape(argument), self.shape)
@@ -142,17 +154,35 @@ class Bars:
 
 
 def _before(mass: Array) -> Array:
-    """Mass of all bins before each bin."""
-    return np.cumsum(mass, axis=-1) - mass
+    """Mass of all bins before each bin; the total is exactly one, so that no level lies past the last mass."""
+    cumulative = np.cumsum(mass, axis=-1, dtype=np.float64)
+    cumulative /= cumulative[..., -1:]
+    return np.concatenate([np.zeros_like(cumulative[..., :1]), cumulative[..., :-1]], axis=-1)
+
+
+def _pick(table: Array, index: NDArray[np.intp]) -> Array:
+    """The entry of the last axis that `index` points at, at each position."""
+    return np.take_along_axis(table, index[..., None], axis=-1)[..., 0]
+
+
+def _last_at_most(rising: Array, level: Array) -> NDArray[np.intp]:
+    """The last index along the rising last axis whose entry is at most `level`, by bisection; the first always is."""
+    low = np.zeros(level.shape, dtype=np.intp)
+    high = np.full(level.shape, rising.shape[-1], dtype=np.intp)
+    for _ in range(rising.shape[-1].bit_length()):
+        middle = (low + high) // 2
+        at_most = _pick(rising, middle) <= level
+        low, high = np.where(at_most, middle, low), np.where(at_most, high, middle)
+    return low
 
 
 def _half_normal_log_prob(distance: Array, scale: float) -> Array:
-    z = np.maximum(distance, 0.0) / scale
+    z = np.clip(distance / scale, 0.0, _LARGEST_DEVIATION)
     return -0.5 * z**2 - math.log(scale) + math.log(2.0) - _LOG_ROOT_TWO_PI
 
 
 def _open_uniform(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    return np.clip(rng.random(shape), np.finfo(float).tiny, 1.0 - np.finfo(float).epsneg)
+    return np.clip(rng.random(shape), _TINY, 1.0 - np.finfo(float).epsneg)
 
 
 @dataclass(frozen=True)
@@ -179,17 +209,19 @@ class Mixture:
         return self.means.shape[:-1]
 
     def __getitem__(self, index: Any) -> Mixture:
+        index = _positions(index)
         return Mixture(self.log_weights[index], self.means[index], self.log_scales[index])
 
-    def _standardise(self, y: Array) -> Array:
-        return (y[..., None] - self.means) * np.exp(-self.log_scales)
+    def _standardise(self, y: ArrayLike) -> Array:
+        z = (np.asarray(y, dtype=np.float64)[..., None] - self.means) * np.exp(-self.log_scales)
+        return np.clip(z, -_LARGEST_DEVIATION, _LARGEST_DEVIATION)
 
     def log_prob(self, y: ArrayLike) -> Array:
-        z = self._standardise(np.asarray(y, dtype=np.float64))
+        z = self._standardise(y)
         return np.asarray(logsumexp(self.log_weights - 0.5 * z**2 - self.log_scales, axis=-1) - _LOG_ROOT_TWO_PI)
 
     def cdf(self, y: ArrayLike) -> Array:
-        z = self._standardise(np.asarray(y, dtype=np.float64))
+        z = self._standardise(y)
         return np.clip((np.exp(self.log_weights) * ndtr(z)).sum(axis=-1), 0.0, 1.0)
 
     def icdf(self, q: ArrayLike) -> Array:
@@ -198,28 +230,30 @@ class Mixture:
         # A quantile of a mixture lies between the smallest and the largest quantile of its components.
         ends = self.means + np.exp(self.log_scales) * ndtri(q)[..., None]
         low, high = ends.min(axis=-1), ends.max(axis=-1)
-        target = np.log(q) - np.log1p(-q)
         y = (np.exp(self.log_weights) * ends).sum(axis=-1)
-        for _ in range(100):
-            log_below, log_above, log_density = self._log_masses(y)
-            error = log_below - log_above - target
+        target = np.log(q) - np.log1p(-q)
+        for _ in range(_LARGEST_COUNT_OF_STEPS):
+            error, step = self._newton_step(y, target)
             low, high = np.where(error < 0, y, low), np.where(error > 0, y, high)
-            step = error * np.exp(log_below + log_above - log_density)
             proposal = y - step
-            inside = (proposal > low) & (proposal < high) & np.isfinite(proposal)
-            nxt = np.where(inside, proposal, (low + high) / 2)
-            settled = np.abs(error) <= 1e-11
-            if (settled | (np.abs(nxt - y) <= 1e-15 * np.maximum(np.abs(y), 1e-3))).all():
+            inside = (proposal > low) & (proposal < high)  # false for NaN, where Newton has nothing to say
+            proposal = np.where(inside, proposal, (low + high) / 2)
+            settled = (np.abs(error) <= 1e-11) | (np.abs(proposal - y) <= 1e-15 * np.maximum(np.abs(y), 1e-3))
+            if settled.all():
                 break
-            y = np.where(settled, y, nxt)
+            y = np.where(settled, y, proposal)
         return y
 
-    def _log_masses(self, y: Array) -> tuple[Array, Array, Array]:
+    def _newton_step(self, y: Array, target: Array) -> tuple[Array, Array]:
+        """Error of the log-odds of the cdf at y, and the step that would cancel it; infinite or NaN where all is flat."""
         z = self._standardise(y)
-        below = logsumexp(self.log_weights + log_ndtr(z), axis=-1)
-        above = logsumexp(self.log_weights + log_ndtr(-z), axis=-1)
-        density = logsumexp(self.log_weights - 0.5 * z**2 - self.log_scales, axis=-1) - _LOG_ROOT_TWO_PI
-        return np.asarray(below), np.asarray(above), np.asarray(density)
+        weights = np.exp(self.log_weights)
+        # Each tail by its own sum: one minus the other would lose the small one.
+        below, above = (weights * ndtr(z)).sum(axis=-1), (weights * ndtr(-z)).sum(axis=-1)
+        density = (weights * np.exp(-0.5 * z**2 - self.log_scales)).sum(axis=-1) * math.exp(-_LOG_ROOT_TWO_PI)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            error = np.log(below) - np.log(above) - target
+            return error, error * below * above / density
 
     def mean(self) -> Array:
         return np.asarray((np.exp(self.log_weights) * self.means).sum(axis=-1))

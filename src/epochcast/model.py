@@ -15,11 +15,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from epochcast.errors import ConfigError
+from epochcast.features import QUERY_FEATURES, TOKEN_FEATURES, cutoff_features_of
 
 Layout = Literal["set", "stream"]
 Head = Literal["bars", "mixture"]
 
 SMALLEST_LOG_SCALE = -15.0
+LARGEST_LOG_SCALE = 3.0
 
 
 @dataclass(frozen=True)
@@ -32,12 +34,9 @@ class ModelConfig:
     width: int = 128
     heads: int = 4
     hidden: int = 512
-    outputs: int = 12  # bins or Gaussian components
-    token_features: int = 2
-    cutoff_features: int = 0
-    query_features: int = 1
-    decoder: int = 256
-    anchored: bool = True  # streaming: components start from the anchor's own
+    outputs: int = 32  # bins, or Gaussian components (streaming: clusters of the anchor)
+    decoder: int = 256  # streaming: width of the decoder
+    functions: int = 10  # streaming: principal functions per cluster of the anchor
 
     def __post_init__(self) -> None:
         if self.layout not in ("set", "stream") or self.head not in ("bars", "mixture"):
@@ -156,3 +155,49 @@ def _spread_components(head: Linear, config: ModelConfig) -> None:
         with torch.no_grad():
             head.bias[count : 2 * count] = torch.linspace(0.1, 0.9, count)
             head.bias[2 * count :] = math.log(0.1)
+
+
+class StreamModel(nn.Module):
+    """A causal transformer over what was seen, and a decoder from the state at a cutoff to any later step.
+
+    One pass over a finished curve yields the forecasts at all its cutoffs; one new value is one new token on the
+    keys and values of the earlier ones. The decoder answers with corrections to the anchor's components.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embed = Linear(TOKEN_FEATURES, config.width)
+        self.blocks = nn.ModuleList(Block(config.width, config.heads, config.hidden) for _ in range(config.layers))
+        self.norm = nn.LayerNorm(config.width)
+        self.from_state = Linear(config.width, config.decoder)
+        self.from_cutoff = Linear(cutoff_features_of(config.outputs), config.decoder, bias=False)
+        self.from_query = Linear(QUERY_FEATURES, config.decoder, bias=False)
+        self.decode_hidden = Linear(config.decoder, config.decoder)
+        self.head = Linear(config.decoder, 3 * config.outputs, zero=True)
+
+    def encode(self, tokens: Tensor, past: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """States [batch, token, width] and all keys and values [layer, 2, batch, head, token, size]."""
+        states = self.embed(tokens)
+        before = 0 if past is None else past.shape[4]
+        new = tokens.shape[1]
+        mask = torch.ones(new, before + new, dtype=torch.bool, device=tokens.device).tril(before)
+        memory = []
+        for layer, block in enumerate(self.blocks):
+            states, own = block(states, mask, None if past is None else past[layer])
+            memory.append(own)
+        return self.norm(states), torch.stack(memory)
+
+    def decode(self, states: Tensor, cutoff_features: Tensor, query_features: Tensor) -> Tensor:
+        """Raw corrections [..., query, 3 x component] for states [..., width] and queries [..., query, feature]."""
+        context = self.from_state(states) + self.from_cutoff(cutoff_features)
+        hidden = F.gelu(context[..., None, :] + self.from_query(query_features))
+        return self.head(F.gelu(self.decode_hidden(hidden)))
+
+    def forward(
+        self, tokens: Tensor, past: Tensor, positions: Tensor, cutoff_features: Tensor, query_features: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """What inference runs: tokens [batch, token, feature], positions [batch, cutoff] among the new tokens."""
+        states, memory = self.encode(tokens, past)
+        index = positions[..., None].expand(-1, -1, states.shape[-1])
+        return self.decode(states.gather(1, index), cutoff_features, query_features), memory

@@ -1,84 +1,85 @@
 """From a metric's own space to the prior's and back (paper, appendix A, with its formula corrected).
 
-    s(x) = 1 / (1 + exp(-(a x + b))),  a = 2 / (u - l),  b = -(u + l) / (u - l)    for soft bounds (l, u)
+    s(x) = 1 / (1 + exp(-(x - center) / half_width))    for soft bounds center -+ half_width
 
-stretched so that the hard bounds fall on 0 and 1, and reflected for metrics that are minimised: larger is always
-better afterwards. The map is close to linear between the soft bounds and squeezes what lies outside.
+stretched so that the hard bounds fall on 0 and 1. Metrics that are minimised have a negative half-width, which makes
+larger always better afterwards. The map is close to linear between the soft bounds and squeezes what lies outside.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit
+from scipy.special import expit, logit
 
-from epochcast.curve import Array, Metric
+from epochcast.curve import LARGEST_VALUE, SMALLEST_RANGE, Array, Metric
 from epochcast.errors import InputError
 
 
 @dataclass(frozen=True)
 class Normalizer:
-    """The map of one metric; `slope` and `shift` may hold one value per curve, as columns."""
+    """The map of one metric; `center` and `half_width` may hold one value per curve, as columns."""
 
     metric: Metric
-    slope: Array
-    shift: Array
+    center: Array
+    half_width: Array  # negative for metrics that are minimised
 
     @classmethod
     def of(cls, metric: Metric, reference: ArrayLike | None = None) -> Normalizer:
         """The map of a metric; `reference` stands in for missing soft bounds: an untrained or first value per curve."""
         if not metric.transform:
-            return cls(metric, np.ones(()), np.zeros(()))
+            return cls(metric, np.zeros(()), np.ones(()))
+        sign = -1.0 if metric.minimize else 1.0
         if metric.soft is not None:
-            low, high = (np.asarray(bound, dtype=np.float64) for bound in metric.soft)
-        elif reference is None:
+            low, high = metric.soft
+            return cls(metric, np.asarray((low + high) / 2), np.asarray(sign * (high - low) / 2))
+        if reference is None:
             raise InputError(
-                f"metric {metric.name!r} needs soft bounds when nothing was seen; give soft=(low, high) or untrained=..."
+                f"metric {metric.name!r} needs soft bounds when nothing is seen; give soft=(low, high) or untrained=..."
             )
-        else:
-            low, high = _bounds_from(metric, np.asarray(reference, dtype=np.float64))
-        # Half-widths keep the arithmetic finite for bounds near the largest floats.
-        half = high / 2 - low / 2
-        return cls(metric, 1.0 / half, -(high / 2 + low / 2) / half)
+        half_width = sign * _width_from(metric, np.asarray(reference, dtype=np.float64)) / 2
+        return cls(metric, metric.best - half_width, half_width)
 
+    @cached_property
     def _logistic_ends(self) -> tuple[Array, Array]:
-        low, high = self.metric.hard
-        start = expit(self.slope * low + self.shift) if math.isfinite(low) else np.zeros(())
-        end = expit(self.slope * high + self.shift) if math.isfinite(high) else np.ones(())
-        return np.asarray(start), np.asarray(end)
+        """Where the plain logistic map puts the worst and the best value possible."""
+        worst, best = reversed(self.metric.hard) if self.metric.minimize else self.metric.hard
+        return expit(self._standardise(worst)), expit(self._standardise(best))
+
+    def _standardise(self, values: ArrayLike) -> Array:
+        """Values in half-widths from the center, larger is better."""
+        with np.errstate(over="ignore"):
+            distance = (np.asarray(values, dtype=np.float64) - self.center) / self.half_width
+        return np.clip(distance, -LARGEST_VALUE, LARGEST_VALUE)
 
     def forward(self, values: ArrayLike) -> Array:
         """Metric space -> [0, 1], larger is better."""
-        x = np.asarray(values, dtype=np.float64)
         if not self.metric.transform:
-            return x
-        start, end = self._logistic_ends()
-        unit = (expit(self.slope * x + self.shift) - start) / (end - start)
-        return 1.0 - unit if self.metric.minimize else np.asarray(unit)
+            return np.asarray(values, dtype=np.float64)
+        worst, best = self._logistic_ends
+        return np.asarray((expit(self._standardise(values)) - worst) / (best - worst))
 
     def inverse(self, unit: ArrayLike) -> Array:
         """[0, 1] -> metric space; values outside [0, 1] land on the hard bounds."""
         u = np.asarray(unit, dtype=np.float64)
         if not self.metric.transform:
             return u
-        start, end = self._logistic_ends()
-        p = np.clip(1.0 - u if self.metric.minimize else u, 0.0, 1.0) * (end - start) + start
-        with np.errstate(divide="ignore"):
-            x = (np.log(p) - np.log1p(-p) - self.shift) / self.slope
-        return np.clip(x, *self.metric.hard)
+        worst, best = self._logistic_ends
+        distance = logit(np.clip(u, 0.0, 1.0) * (best - worst) + worst)
+        return np.asarray(np.clip(self.center + self.half_width * distance, *self.metric.hard))
 
     def log_jacobian(self, values: ArrayLike) -> Array:
         """log |d forward / d value|."""
-        x = np.asarray(values, dtype=np.float64)
         if not self.metric.transform:
-            return np.zeros_like(x)
-        start, end = self._logistic_ends()
-        z = np.abs(self.slope * x + self.shift)
+            return np.zeros(np.shape(values))
+        worst, best = self._logistic_ends
+        z = np.abs(self._standardise(values))
         log_logistic_slope = -z - 2.0 * np.log1p(np.exp(-z))
-        return np.asarray(np.log(self.slope) + log_logistic_slope - np.log(end - start))
+        return np.asarray(log_logistic_slope - np.log(np.abs(self.half_width)) - np.log(best - worst))
 
     @property
     def image(self) -> tuple[float, float]:
@@ -86,12 +87,14 @@ class Normalizer:
         return (0.0, 1.0) if self.metric.transform else (-math.inf, math.inf)
 
 
-def _bounds_from(metric: Metric, reference: Array) -> tuple[Array, Array]:
-    """Soft bounds between the best value possible and a reference value of each curve."""
-    best = metric.hard[0] if metric.minimize else metric.hard[1]
-    if not math.isfinite(best):
+def _width_from(metric: Metric, reference: Array) -> Array:
+    """Width of the soft bounds between the best value possible and a reference value of each curve."""
+    if not math.isfinite(metric.best):
         raise InputError(f"metric {metric.name!r} has no finite best value; give soft=(low, high)")
-    # A reference on the best value itself leaves no range; any positive width serves a curve that sits there.
-    width = np.abs(reference - best)
-    width = np.where(width > 0, width, np.maximum(abs(best), 1.0) * 1e-3)
-    return (np.asarray(best), best + width) if metric.minimize else (best - width, np.asarray(best))
+    if not np.isfinite(reference).all():
+        raise InputError(f"the reference value of metric {metric.name!r} must be finite, not {reference}")
+    # A reference on the best value itself leaves no range; any width of the metric's own size serves such a curve.
+    hard_range = metric.hard[1] - metric.hard[0]
+    spare = hard_range if math.isfinite(hard_range) else 1e-3 * max(abs(metric.best), 1.0)
+    width = np.abs(reference - metric.best)
+    return np.where(width >= SMALLEST_RANGE, width, spare)

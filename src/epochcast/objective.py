@@ -12,10 +12,13 @@ from typing import Literal, Protocol
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from epochcast.anchor import Anchor
 from epochcast.distributions import Array, Bars, Distribution, Mixture
-from epochcast.model import SMALLEST_LOG_SCALE, ModelConfig, SetModel
+from epochcast.features import NO_VALUE, cutoff_features, query_features, token_features
+from epochcast.model import LARGEST_LOG_SCALE, SMALLEST_LOG_SCALE, ModelConfig, SetModel, StreamModel
 from epochcast.prior.paper import Draw
 
 Targets = Literal["noisy", "antithetic", "exact"]
@@ -137,3 +140,73 @@ def distribution(raw: Array, head: str, borders: Array) -> Distribution:
         return Bars(borders, raw)
     logits, means, log_scales = np.split(raw, 3, axis=-1)
     return Mixture.of(logits, means, np.maximum(log_scales, SMALLEST_LOG_SCALE))
+
+
+class StreamObjective:
+    """All cutoffs of every curve at once, a few queried steps for each, stratified over what is left."""
+
+    def __init__(
+        self, config: ModelConfig, sampler: Sampler, anchor: Anchor, horizon: int, targets: Targets, queries: int
+    ) -> None:
+        self.network = StreamModel(config)
+        self.sampler = sampler
+        self.anchor = anchor
+        self.horizon = horizon
+        self.targets = targets
+        self.queries = queries
+
+    def is_hidden(self, name: str) -> bool:
+        """Whether a weight matrix lies between hidden states (Muon's share) rather than at the rim."""
+        return name.startswith(("blocks.", "from_state.", "decode_hidden."))
+
+    def loss(self, draw: Draw, rng: np.random.Generator) -> Tensor:
+        cutoffs = np.arange(self.horizon)
+        queries = self._draw_queries(cutoffs, rng)
+        log_weights, means, log_scales = self._answer(draw.noisy, cutoffs, queries)
+        device = means.device
+
+        def negative_log_prob(y: Array) -> Tensor:
+            return -gaussians_log_prob(log_weights, means, log_scales, tensor(y).to(device)).mean()
+
+        if self.targets == "noisy":
+            return negative_log_prob(draw.noisy[:, queries - 1])
+        noiseless = draw.noiseless[:, queries - 1]
+        # Fresh noise, mirrored: unbiased, and the first-order part of its variance cancels.
+        noise = draw.sigma[:, None, None] * rng.standard_normal(noiseless.shape)
+        return 0.5 * (negative_log_prob(noiseless + noise) + negative_log_prob(noiseless - noise))
+
+    def _draw_queries(self, cutoffs: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+        """Queried steps [cutoff, query]."""
+        left = (self.horizon - cutoffs)[:, None]
+        share = (np.arange(self.queries) + rng.random((len(cutoffs), self.queries))) / self.queries
+        return cutoffs[:, None] + 1 + np.minimum((share * left).astype(np.int64), left - 1)
+
+    def _answer(
+        self, values: Array, cutoffs: NDArray[np.int64], queries: NDArray[np.int64]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Log-weights, means and log-scales [curve, cutoff, query, component] of steps `queries` [cutoff, query]."""
+        device = next(self.network.parameters()).device
+        belief = self.anchor.beliefs(values).at(cutoffs)
+        components = self.anchor.components(belief, queries.astype(np.float64))
+        steps = np.broadcast_to(np.arange(1.0, values.shape[1] + 1.0), values.shape)
+        last = np.concatenate([np.full((len(values), 1), NO_VALUE), values], axis=1)[:, cutoffs]
+        query = query_features(cutoffs.astype(np.float64), last, queries.astype(np.float64), components, self.horizon)
+        states, _ = self.network.encode(tensor(token_features(steps, values, self.horizon)).to(device))
+        raw = self.network.decode(
+            states[:, cutoffs], tensor(cutoff_features(belief)).to(device), tensor(query).to(device)
+        )
+        return corrected(raw, *(tensor(array).to(device) for array in components))
+
+    @torch.no_grad()
+    def predict(self, values: Array, cutoff: int) -> Distribution:
+        queries = np.arange(cutoff + 1, self.horizon + 1)[None]
+        answer = self._answer(values[:, :cutoff], np.array([cutoff]), queries)
+        log_weights, means, log_scales = (part[:, 0].double().cpu().numpy() for part in answer)
+        return Mixture(log_weights, means, log_scales)
+
+
+def corrected(raw: Tensor, log_weights: Tensor, means: Tensor, log_scales: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The anchor's components moved, stretched and reweighted by raw outputs [..., 3 x component]."""
+    reweight, shift, stretch = raw.chunk(3, dim=-1)
+    scales = (log_scales + stretch).clamp(SMALLEST_LOG_SCALE, LARGEST_LOG_SCALE)
+    return F.log_softmax(log_weights + reweight, dim=-1), means + torch.exp(log_scales) * shift, scales

@@ -19,16 +19,19 @@ import numpy as np
 import torch
 from torch import Tensor, distributed
 
+from epochcast.anchor import Anchor
 from epochcast.errors import ConfigError, TrainingError
 from epochcast.model import PAPER_SIZES, ModelConfig
 from epochcast.muon import Muon
-from epochcast.objective import Cutoffs, Objective, SetObjective, Targets, prior_borders
+from epochcast.objective import Cutoffs, Objective, SetObjective, StreamObjective, Targets, prior_borders
 from epochcast.prior import paper
 from epochcast.weights import read_safetensors, write_safetensors
 
 EVALUATED_AT = (0.1, 0.2, 0.4, 0.8)
 _VALIDATION_SEED = 2**31 - 1
 _BORDERS_SEED = 2**31 - 2
+_ANCHOR_SEED = 2**31 - 3
+_ANCHOR_CURVES = 200_000
 
 
 @dataclass(frozen=True)
@@ -213,6 +216,11 @@ def _objective(config: TrainConfig) -> Objective:
     def sampler(size: int, rng: np.random.Generator) -> paper.Draw:
         return paper.sample(size, rng, config.horizon)
 
+    if config.model.layout == "stream":
+        rng = np.random.default_rng(_ANCHOR_SEED)
+        curves = sampler(_ANCHOR_CURVES, rng).noiseless
+        anchor = Anchor.fit(curves, config.model.outputs, config.model.functions, rng)
+        return StreamObjective(config.model, sampler, anchor, config.horizon, config.targets, config.queries)
     borders = prior_borders(sampler, config.model.outputs, np.random.default_rng(_BORDERS_SEED))
     return SetObjective(config.model, sampler, borders, config.horizon, config.targets, config.cutoffs)
 

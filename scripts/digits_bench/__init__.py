@@ -1,0 +1,1 @@
+"""Tasks, networks and training behind `make_digits_bench.py`."""

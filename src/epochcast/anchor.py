@@ -1,0 +1,201 @@
+"""A closed-form first answer: the mixture of Gaussian processes closest to a prior.
+
+Curves of a prior are sorted into clusters, and each cluster is summed up by its mean and its leading principal
+functions. With a grid of noise levels this is a mixture of Bayesian linear regressions, whose posterior is exact and
+costs a few small matrix products. The streaming network starts from this answer and learns what it gets wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.cluster.vq import kmeans2
+from scipy.special import logsumexp
+
+from epochcast.curve import Curves
+
+Array = NDArray[np.float64]
+
+LOG_NOISE_LEVELS = np.arange(-10.0, -0.4, 0.25)  # a coarser grid loses 0.02 nats once the noise is well known
+_SMALLEST_WEIGHT = 1e-10
+
+
+@dataclass(frozen=True)
+class Belief:
+    """The posterior at a cutoff, one Gaussian per cluster; leading axes are curves (and cutoffs)."""
+
+    weights: Array  # [..., cluster]
+    coefficients: Array  # [..., cluster, function]
+    rotation: Array  # [..., cluster, function, function], may have fewer leading axes
+    spread: Array  # [..., cluster, function]: variances along the rotated functions
+    noise: Array  # [..., cluster]: mean noise variance
+    noise_weights: Array  # [..., noise level]
+
+    def _map(self, change: Callable[[Array], Array]) -> Belief:
+        """The same belief with its axes changed; the rotation, which curves may share, stays."""
+        changed = (change(getattr(self, f.name)) for f in fields(self) if f.name != "rotation")
+        weights, coefficients, spread, noise, noise_weights = changed
+        return Belief(weights, coefficients, self.rotation, spread, noise, noise_weights)
+
+    def curves_first(self) -> Belief:
+        """Axes [..., curve] -> [curve, ...]."""
+        return self._map(lambda array: np.moveaxis(array, -1, 0))
+
+    def only_curve(self) -> Belief:
+        """Without the last axis, which holds one curve."""
+        return self._map(lambda array: array[..., 0])
+
+    def at(self, cutoffs: NDArray[np.int64]) -> Belief:
+        """The beliefs at some cutoffs, for beliefs over [curve, cutoff]."""
+        return replace(self._map(lambda array: array[:, cutoffs]), rotation=self.rotation[cutoffs])
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """Clusters of curves over steps 1..horizon: their shares, means and scaled principal functions."""
+
+    shares: Array  # [cluster]
+    means: Array  # [cluster, step]
+    functions: Array  # [cluster, step, function]
+    log_noise_mean: float = -4.0
+    log_noise_sd: float = 1.0
+
+    @classmethod
+    def fit(cls, curves: Array, clusters: int, functions: int, rng: np.random.Generator) -> Anchor:
+        """Sort noiseless curves [curve, step] into clusters of similar shape."""
+        mean, basis = _principal(curves, 8)
+        scores = np.linalg.lstsq(basis, (curves - mean).T, rcond=None)[0].T
+        _, label = kmeans2(np.arcsinh(2.0 * scores), clusters, minit="++", iter=30, seed=rng)
+        members = [curves[label == k] for k in range(clusters)]
+        members = [group for group in members if len(group) > 10 * functions]
+        parts = [_principal(group, functions) for group in members]
+        shares = np.array([len(group) for group in members], dtype=np.float64)
+        return cls(shares / shares.sum(), np.stack([m for m, _ in parts]), np.stack([b for _, b in parts]))
+
+    @property
+    def horizon(self) -> int:
+        return self.means.shape[1]
+
+    @property
+    def clusters(self) -> int:
+        return len(self.shares)
+
+    # --- the regular grid: one factorisation per cutoff, made once ---------------------------------------------
+
+    @cached_property
+    def _grid(self) -> tuple[Array, Array]:
+        """Eigenvalues and eigenvectors of the functions' Gram matrices at cutoffs 0..horizon."""
+        gram = np.einsum("kti,ktj->tkij", self.functions, self.functions).cumsum(axis=0)
+        return _factor(np.concatenate([np.zeros_like(gram[:1]), gram]))
+
+    @cached_property
+    def _log_prior(self) -> Array:
+        """[cluster, noise level]"""
+        level = -0.5 * ((LOG_NOISE_LEVELS - self.log_noise_mean) / self.log_noise_sd) ** 2
+        return np.log(self.shares)[:, None] + level - logsumexp(level)
+
+    # --- posteriors --------------------------------------------------------------------------------------------
+
+    def beliefs(self, values: Array) -> Belief:
+        """Posteriors at every cutoff 0..n of complete curves [curve, n] on steps 1..n: axes [curve, cutoff, ...]."""
+        count = values.shape[1]
+        residual = values.T[:, None, :] - self.means.T[:count, :, None]  # [step, cluster, curve]
+        projections = np.zeros((count + 1, *self.functions[:, 0].shape, len(values)))
+        squares = np.zeros((count + 1, self.clusters, len(values)))
+        functions = self.functions[:, :count].transpose(1, 0, 2)
+        np.cumsum(residual[:, :, None] * functions[..., None], axis=0, out=projections[1:])
+        np.cumsum(residual**2, axis=0, out=squares[1:])
+        eigenvalues, rotation = (table[: count + 1] for table in self._grid)
+        return self._posterior(projections, squares, eigenvalues, rotation, np.arange(count + 1.0)).curves_first()
+
+    def belief(self, curves: Curves) -> Belief:
+        """The posterior of each curve at its own cutoff: axes [curve, ...]."""
+        seen = curves.seen
+        functions, means = self._at(curves.steps)  # [curve, value, cluster, ...]
+        residual = np.where(seen[..., None], curves.values[..., None] - means, 0.0)
+        squares = np.square(residual).sum(axis=1)
+        projections = np.einsum("bnk,bnkr->bkr", residual, functions)
+        if _on_grid(curves):
+            eigenvalues, rotation = (table[curves.lengths] for table in self._grid)
+        else:
+            masked = functions * seen[..., None, None]
+            eigenvalues, rotation = _factor(np.einsum("bnki,bnkj->bkij", masked, masked))
+        count = curves.lengths.astype(np.float64)
+        return self._posterior(projections[..., None], squares[..., None], eigenvalues, rotation, count).only_curve()
+
+    def _posterior(
+        self, projections: Array, squares: Array, eigenvalues: Array, rotation: Array, count: Array
+    ) -> Belief:
+        """Weights, coefficients and variances from sufficient statistics; all noise levels at once.
+
+        Curves that share a factorisation are columns of the same matrix products: projections
+        [..., cluster, function, curve], squares [..., cluster, curve], count [...].
+        """
+        variance = np.exp(2.0 * LOG_NOISE_LEVELS)
+        rotated = np.swapaxes(rotation, -1, -2) @ projections
+        shrink = 1.0 / (eigenvalues[..., None, :] + variance[:, None])  # [..., cluster, level, function]
+        log_evidence = shrink @ np.square(rotated)  # [..., cluster, level, curve]
+        log_evidence -= squares[..., None, :]
+        log_evidence *= 0.5 / variance[:, None]
+        complexity = 0.5 * np.log1p(eigenvalues[..., None, :] / variance[:, None]).sum(axis=-1)
+        log_evidence += (self._log_prior - complexity - count[..., None, None] * LOG_NOISE_LEVELS)[..., None]
+        log_evidence -= log_evidence.max(axis=(-3, -2), keepdims=True)
+        joint = np.exp(log_evidence, out=log_evidence)
+        joint += _SMALLEST_WEIGHT
+        joint /= joint.sum(axis=(-3, -2), keepdims=True)
+        weights = joint.sum(axis=-2)  # [..., cluster, curve]
+        by_function = np.swapaxes(shrink, -1, -2)
+        return Belief(
+            weights=weights,
+            coefficients=rotation @ (rotated * (by_function @ joint) / weights[..., None, :]),
+            rotation=rotation,
+            spread=(by_function * variance) @ joint / weights[..., None, :],
+            noise=variance @ joint / weights,
+            noise_weights=joint.sum(axis=-3),
+        )
+
+    def components(self, belief: Belief, queries: Array) -> tuple[Array, Array, Array]:
+        """Log-weights, means and log-scales [..., query, cluster] of the value at queried steps [..., query]."""
+        functions, means = self._at(queries)  # [..., query, cluster, (function)]
+        by_cluster = np.moveaxis(functions, -2, -3)  # [..., cluster, query, function]
+        centre = (by_cluster @ belief.coefficients[..., None])[..., 0]
+        variance = (np.square(by_cluster @ belief.rotation) @ belief.spread[..., None])[..., 0]
+        log_scales = 0.5 * np.log(variance + belief.noise[..., None])
+        log_weights = np.broadcast_to(np.log(belief.weights)[..., None, :], (*centre.shape[:-2], *means.shape[-2:]))
+        return log_weights, means + np.swapaxes(centre, -1, -2), np.swapaxes(log_scales, -1, -2)
+
+    def _at(self, steps: Array) -> tuple[Array, Array]:
+        """Functions [..., cluster, function] and means [..., cluster] at any steps, linear between the grid's."""
+        position = np.clip(steps, 1.0, self.horizon) - 1.0
+        left = position.astype(np.intp)
+        functions, means = self.functions.transpose(1, 0, 2), self.means.T
+        share = position - left
+        if not share.any():
+            return functions[left], means[left]
+        right = np.minimum(left + 1, self.horizon - 1)
+        mix = share[..., None]
+        return (
+            functions[left] * (1.0 - mix[..., None]) + functions[right] * mix[..., None],
+            means[left] * (1.0 - mix) + means[right] * mix,
+        )
+
+
+def _principal(curves: Array, count: int) -> tuple[Array, Array]:
+    """The mean [step] and the leading principal functions [step, count], scaled by their standard deviations."""
+    variances, vectors = np.linalg.eigh(np.cov(curves.T))
+    leading = slice(None, -count - 1, -1)
+    return curves.mean(axis=0), vectors[:, leading] * np.sqrt(np.maximum(variances[leading], 1e-14))
+
+
+def _factor(gram: Array) -> tuple[Array, Array]:
+    values, vectors = np.linalg.eigh(gram)
+    return np.maximum(values, 0.0), vectors
+
+
+def _on_grid(curves: Curves) -> bool:
+    """Whether every curve was seen at steps 1, 2, 3, ... without a gap."""
+    return bool((curves.last_step == curves.lengths).all()) and bool((curves.steps == np.floor(curves.steps)).all())
