@@ -106,15 +106,15 @@ class Family:
 
     shapes: Callable[[torch.Size, int, int, int], Shapes]
     forward: Callable[[list[Linear], Tensor, Activation, Activation], Tensor]
-    widths: tuple[int, ...]
+    widths: tuple[int, ...]  # one is drawn; what is listed twice comes up twice as often
     depths: tuple[int, ...]
 
 
 FAMILIES = {
-    "mlp": Family(mlp_shapes, mlp, (4, 8, 16, 32, 64, 128), (0, 1, 2, 3)),
+    "mlp": Family(mlp_shapes, mlp, (4, 8, 16, 32, 64, 128), (0, 1, 1, 2, 2, 3)),
     "cnn": Family(cnn_shapes, cnn, (2, 4, 8, 16), (1, 2)),
     "rnn": Family(rnn_shapes, rnn, (4, 8, 16, 32), (1, 2)),
-    "transformer": Family(transformer_shapes, transformer, (4, 8, 16, 32), (1, 2)),
+    "transformer": Family(transformer_shapes, transformer, (4, 8, 16), (1, 2)),
 }
 
 

@@ -1,0 +1,37 @@
+"""epochcast: where will this training run end? Calibrated learning-curve forecasts in about a millisecond.
+
+>>> import epochcast as ec
+>>> f = ec.forecast([0.31, 0.45, 0.52, 0.57, 0.60], horizon=50, metric="accuracy")
+>>> low, high = f.final.interval(0.9)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epochcast.curve import Curves, Metric, metric_names
+from epochcast.errors import EpochcastError
+from epochcast.forecast import Forecast, Forecaster, Stream, forecast
+from epochcast.weights import models
+
+__version__ = "0.1.0"
+__all__ = [
+    "Curves",
+    "EpochcastError",
+    "Forecast",
+    "Forecaster",
+    "Metric",
+    "Stream",
+    "forecast",
+    "metric_names",
+    "models",
+    "sample_prior",
+]
+
+
+def sample_prior(n: int, horizon: int = 100, seed: int = 0) -> NDArray[np.float64]:
+    """Noisy curves [n, horizon] drawn from the paper's prior."""
+    from epochcast.prior import paper
+
+    return paper.sample(n, np.random.default_rng(seed), horizon).noisy

@@ -170,6 +170,10 @@ class Curves:
     def __len__(self) -> int:
         return len(self.lengths)
 
+    def __getitem__(self, index: slice) -> Curves:
+        """Some of the curves."""
+        return Curves(self.steps[index], self.values[index], self.lengths[index])
+
     @property
     def seen(self) -> Mask:
         """Which entries are values rather than padding, [curve, value]."""

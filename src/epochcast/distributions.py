@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import log_softmax, logsumexp, ndtr, ndtri, softmax
+from scipy.special import log_softmax, ndtr, ndtri, softmax
 
 from epochcast.errors import InputError
 
@@ -218,34 +218,49 @@ class Mixture:
 
     def log_prob(self, y: ArrayLike) -> Array:
         z = self._standardise(y)
-        return np.asarray(logsumexp(self.log_weights - 0.5 * z**2 - self.log_scales, axis=-1) - _LOG_ROOT_TWO_PI)
+        terms = self.log_weights - 0.5 * z**2 - self.log_scales
+        largest = terms.max(axis=-1, keepdims=True)
+        return np.asarray(np.log(np.exp(terms - largest).sum(axis=-1)) + largest[..., 0] - _LOG_ROOT_TWO_PI)
 
     def cdf(self, y: ArrayLike) -> Array:
         z = self._standardise(y)
-        return np.clip((np.exp(self.log_weights) * ndtr(z)).sum(axis=-1), 0.0, 1.0)
+        return np.asarray(np.minimum((np.exp(self.log_weights) * ndtr(z)).sum(axis=-1), 1.0))
 
     def icdf(self, q: ArrayLike) -> Array:
-        """Quantiles by Newton steps on log-odds of the cdf, kept inside a bracket that always shrinks."""
-        q = np.broadcast_to(_levels(q), np.broadcast_shapes(np.shape(q), self.shape))
+        shape = np.broadcast_shapes(np.shape(q), self.shape)
+        wide = (*shape, self.means.shape[-1])
+        log_weights, means, log_scales = (
+            np.broadcast_to(array, wide).reshape(-1, wide[-1])
+            for array in (self.log_weights, self.means, self.log_scales)
+        )
+        levels = np.broadcast_to(_levels(q), shape).ravel()
+        return Mixture(log_weights, means, log_scales)._quantiles(levels).reshape(shape)
+
+    def _quantiles(self, q: Array) -> Array:
+        """One quantile per position [position], by Newton steps on log-odds inside a bracket that always shrinks."""
         # A quantile of a mixture lies between the smallest and the largest quantile of its components.
-        ends = self.means + np.exp(self.log_scales) * ndtri(q)[..., None]
+        ends = self.means + np.exp(self.log_scales) * ndtri(q)[:, None]
         low, high = ends.min(axis=-1), ends.max(axis=-1)
-        y = (np.exp(self.log_weights) * ends).sum(axis=-1)
+        y: Array = (np.exp(self.log_weights) * ends).sum(axis=-1)
         target = np.log(q) - np.log1p(-q)
+        left = np.arange(len(q))  # positions that have not settled
         for _ in range(_LARGEST_COUNT_OF_STEPS):
-            error, step = self._newton_step(y, target)
-            low, high = np.where(error < 0, y, low), np.where(error > 0, y, high)
-            proposal = y - step
-            inside = (proposal > low) & (proposal < high)  # false for NaN, where Newton has nothing to say
-            proposal = np.where(inside, proposal, (low + high) / 2)
-            settled = (np.abs(error) <= 1e-11) | (np.abs(proposal - y) <= 1e-15 * np.maximum(np.abs(y), 1e-3))
-            if settled.all():
+            now = y[left]
+            error, step = self[left]._newton_step(now, target[left])
+            low[left] = np.where(error < 0, now, low[left])
+            high[left] = np.where(error > 0, now, high[left])
+            proposal = now - step
+            inside = (proposal > low[left]) & (proposal < high[left])  # false for NaN, where Newton has nothing to say
+            proposal = np.where(inside, proposal, (low[left] + high[left]) / 2)
+            moving = (np.abs(error) > 1e-11) & (np.abs(proposal - now) > 1e-15 * np.maximum(np.abs(now), 1e-3))
+            left = left[moving]
+            if len(left) == 0:
                 break
-            y = np.where(settled, y, proposal)
+            y[left] = proposal[moving]
         return y
 
     def _newton_step(self, y: Array, target: Array) -> tuple[Array, Array]:
-        """Error of the log-odds of the cdf at y, and the step that would cancel it; infinite or NaN where all is flat."""
+        """Error of the log-odds of the cdf at y, and the step to cancel it: infinite or NaN where the cdf is flat."""
         z = self._standardise(y)
         weights = np.exp(self.log_weights)
         # Each tail by its own sum: one minus the other would lose the small one.
@@ -267,7 +282,6 @@ class Mixture:
         shape = (size, *self.shape)
         cumulative = np.cumsum(np.exp(self.log_weights), axis=-1)
         component = (rng.random(shape)[..., None] > cumulative[..., :-1]).sum(axis=-1)
-        pick = component[..., None]
-        means = np.take_along_axis(np.broadcast_to(self.means, (*shape, self.means.shape[-1])), pick, axis=-1)
-        scales = np.take_along_axis(np.broadcast_to(self.log_scales, (*shape, self.means.shape[-1])), pick, axis=-1)
-        return np.asarray((means + np.exp(scales) * rng.standard_normal(pick.shape))[..., 0])
+        wide = (*shape, self.means.shape[-1])
+        means, log_scales = (_pick(np.broadcast_to(a, wide), component) for a in (self.means, self.log_scales))
+        return means + np.exp(log_scales) * rng.standard_normal(shape)

@@ -28,6 +28,12 @@ class MissingExtraError(EpochcastError, ImportError):
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"{package} is not installed; run: pip install 'epochcast[{extra}]'")
+        self.name = package  # as in every ImportError
+        self.extra = extra
+
+    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str | None, str]]:
+        # Errors cross process borders by pickle, which would call the class with the message alone.
+        return type(self), (self.name, self.extra)
 
 
 class StrongContradictionWarning(UserWarning):

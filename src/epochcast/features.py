@@ -16,6 +16,7 @@ _DIFFERENCE_SCALES = (3.0, 30.0, 300.0, 3000.0)
 _FREQUENCIES = (1.0, 4.0, 16.0, 64.0)
 _LOG_HORIZON = np.log(100.0)
 
+SMALLEST_LOG_SCALE, LARGEST_LOG_SCALE = -15.0, 3.0  # of a component that a network predicts
 NO_VALUE = 0.5  # stands for the newest value before there is one
 TOKEN_FEATURES = 6 + len(_DIFFERENCE_SCALES) + 1 + 2 * len(_FREQUENCIES)
 QUERY_FEATURES = 14

@@ -20,9 +20,6 @@ from epochcast.features import QUERY_FEATURES, TOKEN_FEATURES, cutoff_features_o
 Layout = Literal["set", "stream"]
 Head = Literal["bars", "mixture"]
 
-SMALLEST_LOG_SCALE = -15.0
-LARGEST_LOG_SCALE = 3.0
-
 
 @dataclass(frozen=True)
 class ModelConfig:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -80,6 +81,12 @@ class Normalizer:
         z = np.abs(self._standardise(values))
         log_logistic_slope = -z - 2.0 * np.log1p(np.exp(-z))
         return np.asarray(log_logistic_slope - np.log(np.abs(self.half_width)) - np.log(best - worst))
+
+    def at(self, index: Any) -> Normalizer:
+        """The map of some curves of a batch, by any index into its columns; one map for all serves any of them."""
+        if self.center.ndim == 0:
+            return self
+        return Normalizer(self.metric, self.center[index], self.half_width[index])
 
     @property
     def image(self) -> tuple[float, float]:

@@ -17,8 +17,15 @@ from torch import Tensor, nn
 
 from epochcast.anchor import Anchor
 from epochcast.distributions import Array, Bars, Distribution, Mixture
-from epochcast.features import NO_VALUE, cutoff_features, query_features, token_features
-from epochcast.model import LARGEST_LOG_SCALE, SMALLEST_LOG_SCALE, ModelConfig, SetModel, StreamModel
+from epochcast.features import (
+    LARGEST_LOG_SCALE,
+    NO_VALUE,
+    SMALLEST_LOG_SCALE,
+    cutoff_features,
+    query_features,
+    token_features,
+)
+from epochcast.model import ModelConfig, SetModel, StreamModel
 from epochcast.prior.paper import Draw
 
 Targets = Literal["noisy", "antithetic", "exact"]

@@ -6,11 +6,13 @@ logarithms, so that every law is uniform or normal and a sampler may walk in the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 Array = NDArray[np.float64]
 
@@ -29,7 +31,7 @@ class Uniform:
 
     def log_density(self, x: Array) -> Array:
         inside = (x > self.low) & (x < self.high)
-        return np.where(inside, -np.log(self.high - self.low), -np.inf)
+        return np.where(inside, -math.log(self.high - self.low), -np.inf)
 
     def cdf(self, x: Array) -> Array:
         return np.clip((x - self.low) / (self.high - self.low), 0.0, 1.0)
@@ -47,11 +49,9 @@ class Normal:
 
     def log_density(self, x: Array) -> Array:
         z = (x - self.mean) / self.sd
-        return -0.5 * z**2 - np.log(self.sd) - 0.5 * np.log(2 * np.pi)
+        return -0.5 * z**2 - math.log(self.sd) - 0.5 * math.log(2 * math.pi)
 
     def cdf(self, x: Array) -> Array:
-        from scipy.special import ndtr
-
         return np.asarray(ndtr((x - self.mean) / self.sd))
 
 

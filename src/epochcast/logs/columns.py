@@ -1,0 +1,177 @@
+"""`Columns`: the numbers of one log while it is read, and how they become metrics over steps.
+
+A reader adds each number under its name and the row it stands in. A row is a line or an entry of a text log, or the
+step itself in logs that store a step with every number.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from epochcast.curve import Array
+from epochcast.errors import InputError
+from epochcast.logs import limits
+from epochcast.logs.run import Kind, Run, Series, list_names, shown
+
+# The first of these that a log has is its step column. Epochs come first: they are what people set a horizon in.
+STEP_NAMES = (
+    *("epoch", "epochs", "training_iteration", "global_step", "trainer/global_step", "step", "steps", "_step"),
+    *("iteration", "iterations", "iter", "round", "index"),
+)
+_DEEPEST_OBJECT = 4  # nested objects of a JSON record
+_NON_FINITE_WORDS = {"nan", "inf", "-inf", "+inf", "infinity", "-infinity", "+infinity"}  # JSON has no such numbers
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """Where the steps come from: a column to join on the row, or the rows themselves, or nothing but counting."""
+
+    name: str | None
+    rows: Array | None = None  # [row] sorted, of a step column
+    steps: Array | None = None  # [row]
+
+
+class Columns:
+    """Numbers of one log by name. `rows_are_steps`: the log stores a step with each number instead of rows."""
+
+    def __init__(self, source: str, *, row_word: str = "line", rows_are_steps: bool = False) -> None:
+        self.source = source
+        self.row_word = row_word
+        self.rows_are_steps = rows_are_steps
+        self.notes: list[str] = []
+        self._numbers: dict[str, tuple[array[float], array[float]]] = {}  # name -> rows, values
+        self._count = 0
+        self._not_numbers: dict[str, int] = {}  # name -> entries of a JSON log under that name that are no numbers
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._numbers
+
+    def declare(self, name: str) -> None:
+        """Make a column that may stay empty."""
+        if name in self._numbers:
+            return
+        if len(self._numbers) >= limits.MAX_FIELDS:
+            raise limits.too_large(self.source, "different columns", limits.MAX_FIELDS)
+        self._numbers[name] = (array("d"), array("d"))
+
+    def add(self, name: str, row: float, value: float) -> None:
+        """Add one number."""
+        if name not in self._numbers:
+            self.declare(name)
+        if self._count >= limits.MAX_VALUES:
+            raise limits.too_large(self.source, "numbers", limits.MAX_VALUES)
+        rows, values = self._numbers[name]
+        rows.append(row)
+        values.append(value)
+        self._count += 1
+
+    def add_record(self, row: float, record: Mapping[str, Any], prefix: str = "", depth: int = 1) -> None:
+        """Add the numbers of a JSON object; those of objects inside it are named `outer/inner`."""
+        for key, item in record.items():
+            name = prefix + key
+            if isinstance(item, dict) and depth < _DEEPEST_OBJECT:
+                self.add_record(row, item, f"{name}/", depth + 1)
+            elif isinstance(item, (int, float)) and not isinstance(item, bool):
+                self.add(name, row, item)
+            elif isinstance(item, str) and item.strip().lower() in _NON_FINITE_WORDS:
+                self.add(name, row, float(item))
+            elif item is not None:
+                self._not_numbers[name] = self._not_numbers.get(name, 0) + 1
+
+    def run(self, name: str, path: Path, kind: Kind, step_column: str | None = None) -> Run:
+        """The run that these numbers describe, over the steps of `step_column` or of the column that looks like it."""
+        notes = list(self.notes)
+        notes += [f"{shown(n)}: {k} entries are not numbers" for n, k in self._not_numbers.items() if n in self]
+        axis = self._axis(step_column)
+        joined = {
+            column: self._on_axis(column, axis, notes)
+            for column in self._numbers
+            if column != axis.name and _step_rank(column) is None
+        }
+        shift = self._shift(axis, joined)
+        if shift:
+            notes.append(f"{axis.name} counts from 0 in the log and from 1 here: the first value belongs to step 1")
+        metrics = {}
+        for column, (steps, values) in joined.items():
+            series = _newest_per_step(steps + shift, values)
+            if len(series.steps) < len(steps):
+                dropped = len(steps) - len(series.steps)
+                notes.append(f"{shown(column)}: {dropped} values share a step with a later one, which was kept")
+            metrics[column] = series
+        return Run(name, path, kind, metrics, axis.name, tuple(notes))
+
+    def _axis(self, step_column: str | None) -> _Axis:
+        if self.rows_are_steps and step_column in (None, "step"):
+            return _Axis("step")
+        if step_column is None:
+            ranked = sorted((rank, name) for name in self._numbers if (rank := _step_rank(name)) is not None)
+            if not ranked:
+                return _Axis(None)
+            step_column = ranked[0][1]
+        if step_column not in self._numbers:
+            has = list_names(["step", *self._numbers] if self.rows_are_steps else self._numbers)
+            raise InputError(f"{self.source} has no step column {shown(step_column)}; it has {has}")
+        rows, steps = self._arrays(step_column)
+        bad = ~((steps >= 0.0) & (steps < math.inf))
+        if bad.any():
+            first = int(np.argmax(bad))
+            where = f"{self.row_word} {rows[first]:g}, column {shown(step_column)}"
+            raise InputError(f"{self.source}, {where}: step {steps[first]:g} must be finite and not negative")
+        return _Axis(step_column, *_newest_per_step(rows, steps))
+
+    def _arrays(self, name: str) -> tuple[Array, Array]:
+        rows, values = self._numbers[name]
+        return np.array(rows, dtype=np.float64), np.array(values, dtype=np.float64)
+
+    def _on_axis(self, name: str, axis: _Axis, notes: list[str]) -> tuple[Array, Array]:
+        """Steps and values of a column in the order of the log, without those that have no step."""
+        rows, values = self._arrays(name)
+        if axis.name is None:
+            return np.arange(1.0, len(values) + 1.0), values
+        if axis.rows is None or axis.steps is None:
+            steps, known = rows, rows >= 0.0
+        elif len(axis.rows) == 0:
+            steps, known = rows, np.zeros(len(rows), dtype=bool)
+        else:
+            place = np.minimum(np.searchsorted(axis.rows, rows), len(axis.rows) - 1)
+            steps, known = axis.steps[place], axis.rows[place] == rows
+        if not known.all():
+            problem = "at negative steps" if axis.rows is None else f"without {shown(axis.name)}"
+            notes.append(f"{shown(name)}: {int((~known).sum())} values {problem} were left out")
+        return steps[known], values[known]
+
+    def _shift(self, axis: _Axis, joined: Mapping[str, tuple[Array, Array]]) -> float:
+        """1 where the log counts epochs, or whatever goes up by one, from 0; else 0.
+
+        Keras, Lightning and `for epoch in range(n)` call the first epoch 0, but its value is that of a model trained
+        for one epoch. Coarse steps (0, 500, 1000) stay: their 0 is the untrained model.
+        """
+        if axis.name is None:
+            return 0.0
+        every = axis.steps if axis.steps is not None else np.concatenate([[], *(steps for steps, _ in joined.values())])
+        distinct = np.unique(every)
+        if len(distinct) == 0 or distinct[0] != 0.0 or (distinct % 1.0).any():
+            return 0.0
+        counts_by_one = len(distinct) == 1 or distinct[1] == 1.0
+        return 1.0 if counts_by_one or "epoch" in axis.name.lower() else 0.0
+
+
+def _step_rank(name: str) -> int | None:
+    """How early a column comes in the choice of the step column; None if it is a metric."""
+    key = name.strip().lower().replace(" ", "_").replace("-", "_")
+    return STEP_NAMES.index(key) if key in STEP_NAMES else None
+
+
+def _newest_per_step(steps: Array, values: Array) -> Series:
+    """Sorted by step; of several values of one step the last, because a resumed training logs its steps again."""
+    order = np.argsort(steps, kind="stable")
+    ordered = steps[order]
+    last = np.append(ordered[1:] != ordered[:-1], True)[: len(ordered)]
+    return Series(ordered[last], values[order][last])

@@ -1,0 +1,52 @@
+"""Pictures with matplotlib, from plain arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from epochcast.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Array = NDArray[np.float64]
+
+_BLUE, _INK, _TRUTH = "#2a6fbb", "#222222", "#d1495b"
+
+
+def fan_chart(
+    steps: Array,
+    median: Array,
+    bands: Mapping[float, tuple[Array, Array]],
+    seen: tuple[Array, Array],
+    label: str,
+    *,
+    ax: Axes | None = None,
+    truth: ArrayLike | None = None,
+    title: str | None = None,
+) -> Axes:
+    """What was seen, the median of what may come and its central bands; `truth` starts at step 1."""
+    if ax is None:
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError:
+            raise MissingExtraError("matplotlib", "plot") from None
+        _, ax = plt.subplots(figsize=(7.5, 4.2), layout="constrained")
+    for band, (low, high) in sorted(bands.items(), reverse=True):
+        ax.fill_between(steps, low, high, color=_BLUE, alpha=0.18, linewidth=0, label=f"{band:.0%} interval")
+    ax.plot(steps, median, color=_BLUE, linewidth=2, label="median forecast")
+    if truth is not None:
+        values = np.asarray(truth, dtype=np.float64)
+        ax.plot(np.arange(1, len(values) + 1), values, color=_TRUTH, linewidth=1, alpha=0.9, label="what came")
+    ax.plot(*seen, color=_INK, marker=".", markersize=5, linewidth=1.2, label="seen")
+    ax.set_xlabel("step")
+    ax.set_ylabel(label)
+    if title:
+        ax.set_title(title, loc="left")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False, fontsize=8, loc="best")
+    return ax
