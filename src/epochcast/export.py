@@ -76,8 +76,8 @@ def _traced(network: nn.Module) -> Any:
 def _example(network: nn.Module) -> tuple[tuple[torch.Tensor, ...], tuple[dict[int, Any], ...], list[str]]:
     """Inputs to trace with, which of their axes may change, and their names."""
     batch, token, query, cutoff, before = (
-        torch.export.Dim(axis, min=low) for axis, low in
-        (("batch", 1), ("token", 1), ("query", 1), ("cutoff", 1), ("before", 0))
+        torch.export.Dim(axis, min=low)
+        for axis, low in (("batch", 1), ("token", 1), ("query", 1), ("cutoff", 1), ("before", 0))
     )
     if isinstance(network, SetModel):
         values = torch.rand(2, 5)

@@ -312,7 +312,9 @@ def _split_untrained(curves: Curves) -> tuple[Curves, Array | None]:
     if not at_zero.any():
         return curves, None
     if not at_zero.all():
-        raise InputError(f"curve {int(np.argmin(at_zero))} has no value at step 0 while others have; leave it out of all")
+        raise InputError(
+            f"curve {int(np.argmin(at_zero))} has no value at step 0 while others have; leave it out of all"
+        )
     rest = replace(curves, steps=curves.steps[:, 1:], values=curves.values[:, 1:], lengths=curves.lengths - 1)
     return rest, curves.values[:, 0]
 

@@ -147,7 +147,7 @@ class SetModel(nn.Module):
 
 def _spread_components(head: Linear, config: ModelConfig) -> None:
     """Bias a mixture head so that its components start apart from each other, over the range of the prior."""
-    if config.head == "mixture":
+    if config.head == "mixture" and head.bias is not None:
         count = config.outputs
         with torch.no_grad():
             head.bias[count : 2 * count] = torch.linspace(0.1, 0.9, count)

@@ -40,12 +40,12 @@ class Muon(torch.optim.Optimizer):
     def step(self, closure: Any = None) -> None:
         for group in self.param_groups:
             for weight in group["params"]:
-                self._update(weight, group)
+                if weight.grad is not None:
+                    self._update(weight, weight.grad, group)
 
-    def _update(self, weight: Tensor, group: dict[str, Any]) -> None:
-        state = self.state[weight]
-        momentum = state.setdefault("momentum", torch.zeros_like(weight))
-        momentum.lerp_(weight.grad, 1.0 - group["momentum"])
-        direction = orthogonalise(weight.grad.lerp(momentum, group["momentum"]))
+    def _update(self, weight: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
+        momentum = self.state[weight].setdefault("momentum", torch.zeros_like(weight))
+        momentum.lerp_(gradient, 1.0 - group["momentum"])
+        direction = orthogonalise(gradient.lerp(momentum, group["momentum"]))
         weight.mul_(1.0 - group["lr"] * group["weight_decay"])
         weight.add_(direction, alpha=-group["lr"] * 0.2 * max(weight.shape) ** 0.5)

@@ -110,7 +110,9 @@ class StreamEngine:
         self.session = session
         self.grid: int | None = config["horizon"]
         self._planned = float(config["horizon"])
-        self.anchor = Anchor(*(arrays[f"anchor.{part}"].astype(np.float64) for part in ("shares", "means", "functions")))
+        self.anchor = Anchor(
+            *(arrays[f"anchor.{part}"].astype(np.float64) for part in ("shares", "means", "functions"))
+        )
         model = config["model"]
         self._memory_shape = (model["layers"], 2, model["heads"], model["width"] // model["heads"])
 

@@ -10,7 +10,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -147,7 +147,7 @@ class Trainer:
         if not math.isfinite(loss):
             raise TrainingError(f"the loss became {loss} at step {self.step}; the last checkpoint is untouched")
         parameters = list(self.objective.network.parameters())
-        _average_gradients(parameters)
+        _sum_gradients(parameters)
         torch.nn.utils.clip_grad_norm_(parameters, self.config.clip)
         share = _rate_at(self.step, self.config)
         for optimizer in self.optimizers:
@@ -235,9 +235,8 @@ def _optimizers(config: TrainConfig, objective: Objective) -> list[torch.optim.O
     hidden = [p for name, p in named if config.optimizer == "muon" and p.ndim == 2 and objective.is_hidden(name)]
     inside = {id(p) for p in hidden}
     rest = [p for _, p in named if id(p) not in inside]
-    optimizers: list[torch.optim.Optimizer] = [torch.optim.AdamW(rest, lr=config.adam_rate, betas=(0.9, 0.98), weight_decay=0.0)]
-    if hidden:
-        optimizers.append(Muon(hidden, lr=config.muon_rate))
+    adam = torch.optim.AdamW(rest, lr=config.adam_rate, betas=(0.9, 0.98), weight_decay=0.0)
+    optimizers: list[torch.optim.Optimizer] = [adam, Muon(hidden, lr=config.muon_rate)] if hidden else [adam]
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             group["initial_lr"] = group["lr"]
@@ -258,14 +257,15 @@ def _world() -> int:
     return distributed.get_world_size() if distributed.is_initialized() else 1
 
 
-def _average_gradients(parameters: list[Tensor]) -> None:
-    """Sum the gradients of all processes (each shard's loss is already divided by the number of shards)."""
+def _sum_gradients(parameters: Sequence[Tensor]) -> None:
+    """Add up the gradients of all processes; each shard's loss is already divided by the number of shards."""
     if _world() == 1:
         return
-    flat = torch.cat([p.grad.flatten() for p in parameters])
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    flat = torch.cat([grad.flatten() for grad in gradients])
     distributed.all_reduce(flat)
-    for p, grad in zip(parameters, flat.split([p.numel() for p in parameters]), strict=True):
-        p.grad.copy_(grad.view_as(p))
+    for grad, total in zip(gradients, flat.split([grad.numel() for grad in gradients]), strict=True):
+        grad.copy_(total.view_as(grad))
 
 
 def join_processes() -> int:

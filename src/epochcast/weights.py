@@ -29,12 +29,13 @@ _NAME = re.compile(r"^[a-z0-9][a-z0-9._-]*$")
 
 
 def write_safetensors(path: Path, tensors: Mapping[str, NDArray[np.generic]], header: Mapping[str, str]) -> None:
-    """Write to a temporary file, flush it to the disk, then rename: the old file is there until the new one is whole."""
+    """Write arrays and a header of texts; see `write_atomically`."""
     data = save({name: np.ascontiguousarray(array) for name, array in tensors.items()}, metadata=dict(header))
     write_atomically(path, data)
 
 
 def write_atomically(path: Path, data: bytes) -> None:
+    """Write a temporary file, flush it to the disk, then rename: the old file stays until the new one is whole."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with open(temporary, "wb") as file:
         file.write(data)
@@ -101,4 +102,4 @@ def _check_digest(file: Path, digest: str) -> None:
         raise WeightsError(f"{file.name} is missing from the installation; install epochcast again")
     found = hashlib.sha256(file.read_bytes()).hexdigest()
     if found != digest:
-        raise WeightsError(f"{file.name} has sha256 {found[:12]}..., expected {digest[:12]}...; install epochcast again")
+        raise WeightsError(f"{file.name} has sha256 {found[:12]}..., not {digest[:12]}...; install epochcast again")

@@ -47,7 +47,7 @@ class Columns:
         self.rows_are_steps = rows_are_steps
         self.notes: list[str] = []
         self._numbers: dict[str, tuple[array[float], array[float]]] = {}  # name -> rows, values
-        self._count = 0
+        self._total = 0
         self._not_numbers: dict[str, int] = {}  # name -> entries of a JSON log under that name that are no numbers
 
     def __contains__(self, name: str) -> bool:
@@ -61,16 +61,25 @@ class Columns:
             raise limits.too_large(self.source, "different columns", limits.MAX_FIELDS)
         self._numbers[name] = (array("d"), array("d"))
 
+    def discard(self, name: str) -> None:
+        """Forget a column."""
+        if name in self._numbers:
+            self._total -= len(self._numbers.pop(name)[0])
+
+    def count(self, name: str) -> int:
+        """How many numbers a column holds."""
+        return len(self._numbers[name][0])
+
     def add(self, name: str, row: float, value: float) -> None:
         """Add one number."""
         if name not in self._numbers:
             self.declare(name)
-        if self._count >= limits.MAX_VALUES:
+        if self._total >= limits.MAX_VALUES:
             raise limits.too_large(self.source, "numbers", limits.MAX_VALUES)
         rows, values = self._numbers[name]
         rows.append(row)
         values.append(value)
-        self._count += 1
+        self._total += 1
 
     def add_record(self, row: float, record: Mapping[str, Any], prefix: str = "", depth: int = 1) -> None:
         """Add the numbers of a JSON object; those of objects inside it are named `outer/inner`."""
@@ -88,12 +97,12 @@ class Columns:
     def run(self, name: str, path: Path, kind: Kind, step_column: str | None = None) -> Run:
         """The run that these numbers describe, over the steps of `step_column` or of the column that looks like it."""
         notes = list(self.notes)
-        notes += [f"{shown(n)}: {k} entries are not numbers" for n, k in self._not_numbers.items() if n in self]
+        notes += [f"{shown(n)}: left out {k} entries, not numbers" for n, k in self._not_numbers.items() if n in self]
         axis = self._axis(step_column)
         joined = {
             column: self._on_axis(column, axis, notes)
             for column in self._numbers
-            if column != axis.name and _step_rank(column) is None
+            if column != axis.name and not is_step_name(column)
         }
         shift = self._shift(axis, joined)
         if shift:
@@ -102,8 +111,8 @@ class Columns:
         for column, (steps, values) in joined.items():
             series = _newest_per_step(steps + shift, values)
             if len(series.steps) < len(steps):
-                dropped = len(steps) - len(series.steps)
-                notes.append(f"{shown(column)}: {dropped} values share a step with a later one, which was kept")
+                dropped = f"{len(steps) - len(series.steps)} of {len(steps)} values"
+                notes.append(f"{shown(column)}: left out {dropped}, each followed by another of the same {axis.name}")
             metrics[column] = series
         return Run(name, path, kind, metrics, axis.name, tuple(notes))
 
@@ -111,10 +120,12 @@ class Columns:
         if self.rows_are_steps and step_column in (None, "step"):
             return _Axis("step")
         if step_column is None:
-            ranked = sorted((rank, name) for name in self._numbers if (rank := _step_rank(name)) is not None)
-            if not ranked:
+            candidates = [name for name in self._numbers if is_step_name(name)]
+            if not candidates:
                 return _Axis(None)
-            step_column = ranked[0][1]
+            step_column = min(candidates, key=lambda name: (self.count(name) == 0, STEP_NAMES.index(_step_key(name))))
+        if not self._numbers:
+            return _Axis(None)
         if step_column not in self._numbers:
             has = list_names(["step", *self._numbers] if self.rows_are_steps else self._numbers)
             raise InputError(f"{self.source} has no step column {shown(step_column)}; it has {has}")
@@ -123,7 +134,10 @@ class Columns:
         if bad.any():
             first = int(np.argmax(bad))
             where = f"{self.row_word} {rows[first]:g}, column {shown(step_column)}"
-            raise InputError(f"{self.source}, {where}: step {steps[first]:g} must be finite and not negative")
+            raise InputError(
+                f"{self.source}, {where}: step {steps[first]:g} must be finite and not negative; "
+                "correct it or name another step column"
+            )
         return _Axis(step_column, *_newest_per_step(rows, steps))
 
     def _arrays(self, name: str) -> tuple[Array, Array]:
@@ -136,16 +150,15 @@ class Columns:
         if axis.name is None:
             return np.arange(1.0, len(values) + 1.0), values
         if axis.rows is None or axis.steps is None:
-            steps, known = rows, rows >= 0.0
-        elif len(axis.rows) == 0:
-            steps, known = rows, np.zeros(len(rows), dtype=bool)
+            known = rows >= 0.0
+            steps = rows[known]
         else:
-            place = np.minimum(np.searchsorted(axis.rows, rows), len(axis.rows) - 1)
-            steps, known = axis.steps[place], axis.rows[place] == rows
+            known = np.isin(rows, axis.rows)
+            steps = axis.steps[np.searchsorted(axis.rows, rows[known])]
         if not known.all():
             problem = "at negative steps" if axis.rows is None else f"without {shown(axis.name)}"
-            notes.append(f"{shown(name)}: {int((~known).sum())} values {problem} were left out")
-        return steps[known], values[known]
+            notes.append(f"{shown(name)}: left out {int((~known).sum())} of {len(known)} values, {problem}")
+        return steps, values[known]
 
     def _shift(self, axis: _Axis, joined: Mapping[str, tuple[Array, Array]]) -> float:
         """1 where the log counts epochs, or whatever goes up by one, from 0; else 0.
@@ -163,10 +176,13 @@ class Columns:
         return 1.0 if counts_by_one or "epoch" in axis.name.lower() else 0.0
 
 
-def _step_rank(name: str) -> int | None:
-    """How early a column comes in the choice of the step column; None if it is a metric."""
-    key = name.strip().lower().replace(" ", "_").replace("-", "_")
-    return STEP_NAMES.index(key) if key in STEP_NAMES else None
+def is_step_name(name: str) -> bool:
+    """Whether a column of that name counts steps rather than measuring something."""
+    return _step_key(name) in STEP_NAMES
+
+
+def _step_key(name: str) -> str:
+    return name.strip().lower().replace(" ", "_").replace("-", "_")
 
 
 def _newest_per_step(steps: Array, values: Array) -> Series:

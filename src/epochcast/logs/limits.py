@@ -28,6 +28,14 @@ def require_file(path: Path) -> None:
     raise InputError(f"{path} does not exist")
 
 
+def is_directory(path: Path) -> bool:
+    """Whether `path` is a directory that the system lets us see."""
+    try:
+        return path.is_dir()
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
 def read_bytes(path: Path) -> bytes:
     """All bytes of a text log, or an error if there are too many."""
     require_file(path)

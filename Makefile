@@ -1,0 +1,42 @@
+# Every target sets up what it needs in .venv; a fresh machine needs only Python >= 3.10 and make.
+PYTHON ?= python3
+BIN := .venv/bin
+export OMP_NUM_THREADS ?= 2
+
+.PHONY: demo test test-slow lint bench experiments clean
+
+.venv/core: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[plot]"
+	touch $@
+
+# torch goes first and alone: a later package that asks for "torch" then finds the CPU build already there
+.venv/dev: .venv/core
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	touch $@
+
+demo: .venv/core
+	$(BIN)/epochcast demo --plot demo.png
+
+test: .venv/dev
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+
+test-slow: .venv/dev
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+lint: .venv/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/dev
+	$(BIN)/python benchmarks/run.py --out docs/benchmarks.md
+
+experiments: .venv/dev
+	$(BIN)/epochcast evaluate prior --model lcpfn
+	$(BIN)/epochcast evaluate prior --model stream
+
+clean:
+	rm -rf .venv demo.png

@@ -1,0 +1,245 @@
+"""The command line: thin commands over the library. Bad input ends with one clear line and exit code 2."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from epochcast.errors import EpochcastError, InputError
+
+if TYPE_CHECKING:
+    from epochcast.forecast import Forecast
+
+app = typer.Typer(
+    name="epochcast",
+    help="Where will this training run end? Calibrated forecasts of learning curves after a few epochs.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+evaluate_app = typer.Typer(help="Measure how good the forecasts are.", no_args_is_help=True)
+app.add_typer(evaluate_app, name="evaluate")
+
+MetricOption = Annotated[str, typer.Option("--metric", help="accuracy, error, log_loss, ...; append % for percentages")]
+HorizonOption = Annotated[int, typer.Option("--horizon", help="the step at which the run is planned to end")]
+ModelOption = Annotated[str, typer.Option("--model", help="a shipped model, or the path of an .onnx file")]
+JsonOption = Annotated[bool, typer.Option("--json", help="print JSON instead of a table")]
+
+
+def main() -> None:
+    """Run the command line; the user's mistakes become one line and exit code 2."""
+    try:
+        app()
+    except EpochcastError as error:
+        Console(stderr=True, soft_wrap=True, highlight=False).print(f"epochcast: {error}", markup=False)
+        sys.exit(2)
+
+
+@app.command()
+def forecast(
+    source: Annotated[str, typer.Argument(help="a CSV file or a file of plain numbers; - reads standard input")],
+    horizon: HorizonOption,
+    metric: MetricOption,
+    column: Annotated[str | None, typer.Option(help="the column to forecast, if the file has several")] = None,
+    cutoff: Annotated[int | None, typer.Option(help="use only the first values; the rest is drawn as the truth")] = None,
+    untrained: Annotated[float | None, typer.Option(help="the metric of the untrained model, for losses")] = None,
+    best: Annotated[float | None, typer.Option(help="report the probability to beat this value")] = None,
+    missing: Annotated[str, typer.Option(help="what to do with NaN: error or drop")] = "error",
+    model: ModelOption = "default",
+    plot: Annotated[Path | None, typer.Option(help="write a fan chart to this file")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Forecast the rest of a run from its first values."""
+    from epochcast.forecast import Forecaster
+    from epochcast.logs import read_column
+
+    series = read_column(sys.stdin.buffer if source == "-" else Path(source), column)
+    steps, values = np.asarray(series.steps), np.asarray(series.values)
+    if cutoff is not None and not 1 <= cutoff <= len(values):
+        raise InputError(f"cutoff={cutoff} must be between 1 and the {len(values)} values of {source}")
+    seen = slice(None, cutoff)
+    result = Forecaster(model).forecast(
+        values[seen],
+        horizon,
+        metric,
+        steps[seen],
+        missing=missing,  # type: ignore[arg-type]  # checked by the library
+        untrained=untrained,
+    )
+    truth = (steps[cutoff:], values[cutoff:]) if cutoff is not None and cutoff < len(values) else None
+    if plot is not None:
+        _save_plot(result, plot, values if truth else None)
+    if as_json:
+        extra = {} if best is None else {"prob_better": result.prob_better(best).tolist()}
+        typer.echo(json.dumps(result.to_dict() | extra))
+        return
+    _show(result, truth, best)
+
+
+@app.command()
+def demo(
+    plot: Annotated[Path | None, typer.Option(help="also write the fan charts of all runs to this file")] = None,
+) -> None:
+    """Forecast runs that ship with epochcast from their first ten epochs, and show what really came."""
+    from epochcast.demo import demo_runs
+    from epochcast.forecast import Forecaster
+
+    console = Console(highlight=False)
+    forecaster = Forecaster()
+    runs = demo_runs()
+    for run in runs[:1]:
+        result = forecaster.forecast(run.values[:10], len(run.values), run.metric)
+        console.print(f"[bold]{run.name}[/bold]: {run.about}; seen up to step 10, forecast to step {len(run.values)}\n")
+        _show(result, (np.arange(11.0, len(run.values) + 1.0), run.values[10:]), None)
+    table = Table(title="more runs, each seen for 10 steps", title_justify="left", header_style="bold")
+    for heading in ("run", "metric", "now", "forecast of the end", "90 % interval", "what came"):
+        table.add_column(heading, justify="left" if heading in ("run", "metric") else "right")
+    for run in runs:
+        final = forecaster.forecast(run.values[:10], len(run.values), run.metric).final
+        low, high = final.interval(0.9)
+        cells = (f"{run.values[9]:.3f}", f"{final.median():.3f}", f"{low:.3f} to {high:.3f}", f"{run.values[-1]:.3f}")
+        table.add_row(run.name, run.metric, *cells)
+    console.print(table)
+    if plot is not None:
+        from epochcast.demo import draw_runs
+
+        draw_runs(forecaster, runs, plot)
+        console.print(f"wrote {plot}")
+
+
+@app.command()
+def models(
+    name: Annotated[str | None, typer.Argument(help="show the card of one model")] = None, as_json: JsonOption = False
+) -> None:
+    """List the models that ship, or show the card of one."""
+    from epochcast.weights import find, registry
+
+    if name is not None:
+        card = find(name).card
+        typer.echo(json.dumps(card, indent=2))
+        return
+    if as_json:
+        typer.echo(json.dumps(registry()))
+        return
+    table = Table(header_style="bold")
+    for heading in ("model", "prior", "weights", "log-likelihood at 10/20/40/80 %", "about"):
+        table.add_column(heading)
+    for known, entry in sorted(registry()["models"].items()):
+        card = entry["card"]
+        title = f"{known} (default)" if known == registry()["default"] else known
+        scores = " / ".join(f"{value:.3f}" for value in card.get("log_likelihood", []))
+        table.add_row(title, card.get("prior", ""), f"{card.get('weights', 0):,}", scores, card.get("about", ""))
+    Console().print(table)
+
+
+@evaluate_app.command("prior")
+def evaluate_prior(
+    model: ModelOption = "default",
+    curves: Annotated[int, typer.Option(help="how many fresh curves to draw")] = 10_000,
+    seed: Annotated[int, typer.Option(help="seed of the curves")] = 0,
+    cutoffs: Annotated[str, typer.Option(help="shares of the horizon that are seen")] = "0.1,0.2,0.4,0.8",
+    as_json: JsonOption = False,
+) -> None:
+    """Log-likelihood and calibration on fresh curves of the paper's prior."""
+    from epochcast.experiments import prior
+    from epochcast.runtime import load_network
+
+    shares = _floats(cutoffs)
+    engine = load_network(model)
+    with _progress() as progress:
+        task = progress.add_task(f"{engine.name} on {curves} curves", total=curves * len(shares))
+        scores = prior.evaluate(engine, curves, seed, shares, lambda count: progress.advance(task, count))
+    rows = [prior.row(engine.name, score) for score in scores]
+    if as_json:
+        typer.echo(json.dumps([row.to_dict() for row in rows]))
+        return
+    table = Table(title=f"{engine.name}: {curves} prior curves, seed {seed}", title_justify="left", header_style="bold")
+    for heading in ("cutoff", "log-likelihood", "with control variate", "PIT distance", "50 %", "80 %", "90 %", "95 %"):
+        table.add_column(heading, justify="right")
+    table.add_column("calibrated")
+    for row in rows:
+        table.add_row(
+            str(row.cutoff),
+            f"{row.log_likelihood:.3f} ± {row.log_likelihood_error:.3f}",
+            f"{row.controlled:.3f} ± {row.controlled_error:.3f}",
+            f"{row.pit_ks:.3f}",
+            *(f"{share:.3f}" for share in (row.coverage50, row.coverage80, row.coverage90, row.coverage95)),
+            "yes" if row.calibrated else "no",
+        )
+    Console().print(table)
+
+
+@app.command()
+def train(
+    out: Annotated[Path, typer.Option(help="folder for the finished model")],
+    recipe: Annotated[str, typer.Option(help="paper, lcpfn or stream, or a JSON file with a configuration")] = "stream",
+    name: Annotated[str, typer.Option(help="name of the model")] = "model",
+    curves: Annotated[int | None, typer.Option(help="curves to train on, instead of the recipe's")] = None,
+    batch: Annotated[int | None, typer.Option(help="curves per step, instead of the recipe's")] = None,
+    shards: Annotated[int | None, typer.Option(help="parts of a batch; torchrun spreads them over processes")] = None,
+    seed: Annotated[int | None, typer.Option(help="seed of weights and curves")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="file to go on from and to save to")] = None,
+    save_every: Annotated[float, typer.Option(help="minutes between checkpoints")] = 5.0,
+    threads: Annotated[int | None, typer.Option(help="cores to use")] = None,
+) -> None:
+    """Train a model from prior curves alone; stop it at any time and start it again with the same checkpoint."""
+    try:
+        from epochcast.training import TrainingRun
+    except ImportError as error:
+        from epochcast.errors import MissingExtraError
+
+        raise MissingExtraError(error.name or "torch", "train") from None
+    changes = {"curves": curves, "batch": batch, "shards": shards, "seed": seed}
+    TrainingRun(recipe, changes, checkpoint, save_every * 60.0, threads).finish(out, name)
+
+
+def _show(result: Forecast, truth: tuple[Any, Any] | None, best: float | None) -> None:
+    from epochcast.terminal import fan_chart
+
+    console = Console(highlight=False)
+    bands = {band: result.interval(band) for band in (0.95, 0.8, 0.5)}
+    seen = (result.observed.steps[0], result.observed.values[0])
+    console.print(fan_chart(result.steps, result.median(), bands, seen, truth=truth, width=min(console.width - 12, 90)))
+    final = result.final
+    low, high = final.interval(0.9)
+    console.print(f"\n{result.metric.name} at step {result.horizon}: [bold]{final.median():.4g}[/bold]", end="")
+    console.print(f"   90 % between {low:.4g} and {high:.4g}", end="")
+    console.print(f"   what came: {truth[1][-1]:.4g}" if truth is not None else "")
+    if best is not None:
+        chance = float(np.max(result.prob_better(best)))
+        console.print(f"probability to beat {best:g} at some step: at least {chance:.1%}; at the end: ", end="")
+        console.print(f"{float(final.prob_better(best)):.1%}")
+    for note in result.notes:
+        console.print(f"note: {note}", style="yellow")
+    console.print()
+
+
+def _save_plot(result: Forecast, path: Path, truth: Any) -> None:
+    figure = result.plot(truth=truth).figure
+    figure.savefig(path, dpi=150)
+
+
+def _floats(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"{text!r} must be numbers separated by commas") from None
+
+
+def _progress() -> Any:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=Console(stderr=True), transient=True)
+
+
+if __name__ == "__main__":
+    main()

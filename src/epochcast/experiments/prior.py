@@ -1,0 +1,172 @@
+"""Experiment 1: how close are the forecasts of prior curves to the truth, and are they calibrated?
+
+The mean log-likelihood has a large error that comes from the noise level of the curves drawn. The oracle that knows
+curve and noise has the same one, and its mean is known: subtracting its score of the same curve and adding that mean
+leaves the difference between methods (a control variate).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epochcast.curve import Curves
+from epochcast.distributions import Array, Distribution
+from epochcast.errors import InputError
+from epochcast.prior import paper
+from epochcast.runtime import Engine
+
+SHARES = (0.1, 0.2, 0.4, 0.8)
+COVERAGES = (0.5, 0.8, 0.9, 0.95)
+# What a calibrated model may show on 10,000 curves with one target each.
+KS_TOLERANCE = 0.02
+COVERAGE_TOLERANCE = dict(zip(COVERAGES, (0.015, 0.012, 0.010, 0.007), strict=True))
+_CHUNK = 250
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of one engine at one cutoff, a value per curve."""
+
+    cutoff: int
+    log_likelihood: Array  # mean over the unseen steps
+    oracle: Array  # the same with curve and noise known
+    pit: Array  # cdf of one random unseen value
+    sigma: Array
+
+    @property
+    def controlled(self) -> Array:
+        """Log-likelihood with the oracle's control variate."""
+        return self.log_likelihood - self.oracle + paper.ORACLE_LOG_LIKELIHOOD
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How far the PIT values of a model are from uniform."""
+
+    ks: float  # Kolmogorov-Smirnov distance
+    coverage: dict[float, float]  # central interval -> share of values inside
+
+    @classmethod
+    def of(cls, pit: Array) -> Calibration:
+        ordered = np.sort(pit)
+        upper = np.arange(1, len(pit) + 1) / len(pit)
+        ks = max(float(np.max(upper - ordered)), float(np.max(ordered - upper + 1 / len(pit))))
+        inside = {level: float(np.mean(np.abs(pit - 0.5) <= level / 2)) for level in COVERAGES}
+        return cls(ks, inside)
+
+    def passes(self, slack: float = 1.0) -> bool:
+        """Whether distance and coverages stay within `slack` times the tolerances."""
+        errors = (abs(found - level) <= slack * COVERAGE_TOLERANCE[level] for level, found in self.coverage.items())
+        return self.ks <= slack * KS_TOLERANCE and all(errors)
+
+
+def oracle_scores(draw: paper.Draw) -> Array:
+    """Log density of each value [curve, step] with curve and noise known."""
+    z = (draw.noisy - draw.noiseless) / draw.sigma[:, None]
+    return -0.5 * z**2 - np.log(draw.sigma)[:, None] - 0.5 * math.log(2.0 * math.pi)
+
+
+def predict_rest(engine: Engine, values: Array, cutoff: int) -> Distribution:
+    """The distribution of all steps after the cutoff, given the values up to it."""
+    count, horizon = values.shape
+    steps = np.broadcast_to(np.arange(1.0, horizon + 1.0), values.shape)
+    lengths = np.full(count, cutoff, dtype=np.int64)
+    seen = Curves(steps[:, :cutoff].copy(), values[:, :cutoff], lengths)
+    return engine.predict(seen, steps[:, cutoff:].copy(), float(horizon))
+
+
+def score(
+    engine: Engine,
+    draw: paper.Draw,
+    share: float,
+    rng: np.random.Generator,
+    advance: Callable[[int], None] | None = None,
+) -> Scores:
+    """Score an engine on all curves of a draw, seen up to a share of the horizon."""
+    count, horizon = draw.noisy.shape
+    cutoff = math.ceil(share * horizon - 1e-9)
+    if not 0 <= cutoff < horizon:
+        raise InputError(f"cutoff {share} leaves nothing to forecast; it must be at least 0 and below 1")
+    oracle = oracle_scores(draw)[:, cutoff:].mean(axis=1)
+    target = rng.integers(horizon - cutoff, size=count)
+    log_likelihood, pit = np.empty(count), np.empty(count)
+    for start in range(0, count, _CHUNK):
+        part = slice(start, min(start + _CHUNK, count))
+        distribution = predict_rest(engine, draw.noisy[part], cutoff)
+        truth = draw.noisy[part, cutoff:]
+        log_likelihood[part] = distribution.log_prob(truth).mean(axis=1)
+        one = (np.arange(len(truth)), target[part])
+        pit[part] = distribution[one].cdf(truth[one])
+        if advance is not None:
+            advance(len(truth))
+    return Scores(cutoff, log_likelihood, oracle, pit, draw.sigma)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: an engine at a cutoff."""
+
+    model: str
+    cutoff: int
+    curves: int
+    log_likelihood: float
+    log_likelihood_error: float
+    controlled: float
+    controlled_error: float
+    pit_ks: float
+    coverage50: float
+    coverage80: float
+    coverage90: float
+    coverage95: float
+    calibrated: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def row(model: str, scores: Scores) -> Row:
+    calibration = Calibration.of(scores.pit)
+    mean, error = _mean_and_error(scores.log_likelihood)
+    controlled, controlled_error = _mean_and_error(scores.controlled)
+    return Row(
+        model,
+        scores.cutoff,
+        len(scores.pit),
+        mean,
+        error,
+        controlled,
+        controlled_error,
+        calibration.ks,
+        *calibration.coverage.values(),
+        calibration.passes(),
+    )
+
+
+def _mean_and_error(values: Array) -> tuple[float, float]:
+    return float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values)))
+
+
+def noise_thirds(sigma: Array) -> list[NDArray[np.bool_]]:
+    """Masks of the curves with low, middle and high noise."""
+    low, high = np.quantile(sigma, [1 / 3, 2 / 3])
+    return [sigma <= low, (sigma > low) & (sigma <= high), sigma > high]
+
+
+def evaluate(
+    engine: Engine,
+    curves: int,
+    seed: int = 0,
+    shares: Sequence[float] = SHARES,
+    advance: Callable[[int], None] | None = None,
+) -> list[Scores]:
+    """Scores at each cutoff on fresh prior curves; the same seed gives every engine the same curves and targets."""
+    if curves < 2:
+        raise InputError(f"curves={curves} is too few to average; ask for at least 2")
+    draw = paper.sample(curves, np.random.default_rng([seed, 1]))
+    return [score(engine, draw, share, np.random.default_rng([seed, 2]), advance) for share in shares]

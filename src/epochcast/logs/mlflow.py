@@ -1,0 +1,101 @@
+"""MLflow's SQLite store, opened read-only with the standard library."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from epochcast.errors import InputError
+from epochcast.logs import limits
+from epochcast.logs.columns import Columns
+
+MAGIC = b"SQLite format 3\x00"  # the first bytes of every SQLite file
+_WAIT_FOR_LOCK = 2.0  # seconds, while MLflow commits
+_SHORT_ID = 8
+
+_NEEDED = {
+    "metrics": {"key", "value", "step", "timestamp", "run_uuid", "is_nan"},
+    "runs": {"run_uuid", "name", "experiment_id", "lifecycle_stage", "start_time"},
+    "experiments": {"experiment_id", "name", "lifecycle_stage"},
+}
+_RUNS = """
+    SELECT runs.run_uuid, runs.name, experiments.name FROM runs
+    LEFT JOIN experiments ON experiments.experiment_id = runs.experiment_id
+    WHERE runs.lifecycle_stage != 'deleted' AND coalesce(experiments.lifecycle_stage, '') != 'deleted'
+    ORDER BY runs.start_time, runs.run_uuid LIMIT ?
+"""
+_METRICS = """
+    SELECT run_uuid, key, step, CASE WHEN is_nan THEN NULL ELSE value END
+    FROM metrics ORDER BY timestamp, rowid LIMIT ?
+"""
+
+
+def parse(path: Path) -> list[tuple[str, Columns]]:
+    """The name and the numbers of each run that is not deleted, the oldest first.
+
+    SQLite shows what was committed last, so a store that MLflow is writing to is read up to its last whole record.
+    """
+    limits.require_file(path)
+    try:
+        with closing(_open(path)) as store:
+            _check_tables(path, store)
+            names = _run_names(path, store)
+            runs = {run_id: Columns(f"{path}, run {name}", rows_are_steps=True) for run_id, name in names.items()}
+            for run_id, metric, step, value in _rows(path, store):
+                if run_id in runs:
+                    runs[run_id].add(metric, step, value)
+    except sqlite3.Error as error:
+        raise InputError(f"{path} cannot be read as an SQLite store: {error}") from None
+    return [(names[run_id], columns) for run_id, columns in runs.items()]
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    store = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=_WAIT_FOR_LOCK)
+    store.execute("PRAGMA query_only = ON")
+    store.execute("PRAGMA trusted_schema = OFF")  # a stranger's file may carry functions in its schema
+    return store
+
+
+def _check_tables(path: Path, store: sqlite3.Connection) -> None:
+    for table, needed in _NEEDED.items():
+        # A view of that name could run a query without end.
+        found = store.execute("SELECT type FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+        columns = {row[1] for row in store.execute(f"PRAGMA table_info({table})")}
+        if found != ("table",) or not needed <= columns:
+            missing = ", ".join(sorted(needed - columns)) or "no such table"
+            raise InputError(f"{path} is not a store of MLflow: table {table} lacks {missing}")
+
+
+def _run_names(path: Path, store: sqlite3.Connection) -> dict[str, str]:
+    """Names by the id of the run: experiment/run, with the start of the id where two runs share a name."""
+    rows = store.execute(_RUNS, (limits.MAX_RUNS + 1,)).fetchall()
+    if len(rows) > limits.MAX_RUNS:
+        raise limits.too_large(str(path), "runs", limits.MAX_RUNS)
+    names = {
+        str(run_id): "/".join(str(part) for part in (experiment, run or run_id) if part)
+        for run_id, run, experiment in rows
+    }
+    shared = Counter(names.values())
+    return {run_id: name if shared[name] == 1 else f"{name} ({run_id[:_SHORT_ID]})" for run_id, name in names.items()}
+
+
+def _rows(path: Path, store: sqlite3.Connection) -> Iterator[tuple[str, str, float, float]]:
+    """Run, metric, step and value of each row, in the order in which they were logged."""
+    for count, (run_id, metric, step, value) in enumerate(store.execute(_METRICS, (limits.MAX_ROWS + 1,)), start=1):
+        if count > limits.MAX_ROWS:
+            raise limits.too_large(str(path), "metric values", limits.MAX_ROWS)
+        if not isinstance(step, int) or not isinstance(value, (int, float, type(None))):
+            raise InputError(f"{path}: metric {metric!r} of run {run_id} has step {step!r} and value {value!r}")
+        yield str(run_id), str(metric), step, _as_logged(value)
+
+
+def _as_logged(value: float | None) -> float:
+    """The value before MLflow stored it: it keeps an infinity as the largest number there is."""
+    if value is None:
+        return math.nan
+    return math.copysign(math.inf, value) if abs(value) >= sys.float_info.max else value

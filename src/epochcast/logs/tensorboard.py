@@ -1,0 +1,140 @@
+"""TensorBoard event files, read without TensorFlow or TensorBoard.
+
+An event file is a sequence of records, each a protocol buffer `Event`. Scalars need six of its messages and eleven of
+their fields, which are read by hand: that spares users a package with gRPC, a web server and a version of protobuf
+that may clash with the one of their training stack.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from epochcast.errors import InputError
+from epochcast.logs import limits
+from epochcast.logs.columns import Columns
+from epochcast.logs.protobuf import BYTES, FIXED32, FIXED64, VARINT, WireError, fields, int64, key, text
+from epochcast.logs.tfrecord import DamagedRecordError, records
+
+MARK = "tfevents"  # in the name of every event file
+_LARGEST_RECORD = 2**20  # bytes; larger records hold graphs and images
+
+_EVENT_STEP, _EVENT_SUMMARY = key(2, VARINT), key(5, BYTES)
+_SUMMARY_VALUE = key(1, BYTES)
+_VALUE_TAG, _VALUE_SIMPLE, _VALUE_TENSOR, _VALUE_METADATA = key(1, BYTES), key(2, FIXED32), key(8, BYTES), key(9, BYTES)
+_METADATA_PLUGIN, _PLUGIN_NAME = key(1, BYTES), key(1, BYTES)
+_TENSOR_DTYPE, _TENSOR_SHAPE, _SHAPE_DIMENSION = key(1, VARINT), key(2, BYTES), key(2, BYTES)
+# raw bytes, or repeated floats or doubles, which may be stored packed or one by one
+_TENSOR_NUMBERS = (key(4, BYTES), key(5, BYTES), key(5, FIXED32), key(6, BYTES), key(6, FIXED64))
+_DTYPES = {1: "<f4", 2: "<f8", 19: "<f2"}  # TensorFlow's number of a type -> numpy's name
+_SCALAR_PLUGIN = "scalars"
+
+
+def parse(paths: Sequence[Path], source: str) -> Columns:
+    """The scalars of the event files of one run, in the order of their names, which tell when they were made."""
+    scalars = _Scalars(Columns(source, rows_are_steps=True))
+    whole = sum([_read_file(path, scalars) for path in sorted(paths)])
+    if whole == 0:
+        raise InputError(f"{source} has no whole record yet")
+    return scalars.columns
+
+
+def _read_file(path: Path, scalars: _Scalars) -> int:
+    """Add the scalars of one file and return the number of its whole records."""
+    limits.require_file(path)
+    notes = scalars.columns.notes
+    count = large = 0
+    try:
+        with path.open("rb") as file:
+            for record in records(file, os.fstat(file.fileno()).st_size, _LARGEST_RECORD):
+                count += 1
+                if count > limits.MAX_ROWS:
+                    raise limits.too_large(str(path), "records", limits.MAX_ROWS)
+                if record is None:
+                    large += 1
+                else:
+                    scalars.add_event(memoryview(record))
+    except OSError as error:
+        raise limits.unreadable(path, error) from None
+    except DamagedRecordError as error:
+        if count == 0:
+            raise InputError(f"{path} is not an event file: {error}") from None
+        notes.append(f"{path.name}: {error}; the file was read up to there")
+    except WireError as error:
+        raise InputError(f"{path}: record {count} is not an event: {error}") from None
+    if large:
+        notes.append(f"{path.name}: {large} records of more than {_LARGEST_RECORD:,} bytes were passed over")
+    return count
+
+
+class _Scalars:
+    """Takes the scalars out of events. Only the first event of a tag says which plugin draws it."""
+
+    def __init__(self, columns: Columns) -> None:
+        self.columns = columns
+        self._other_plugins: set[str] = set()  # tags
+
+    def add_event(self, event: memoryview) -> None:
+        step = 0
+        values: list[memoryview] = []
+        for event_key, part in fields(event):
+            if event_key == _EVENT_STEP:
+                step = int64(part)
+            elif event_key == _EVENT_SUMMARY:
+                values += [value for summary_key, value in fields(part) if summary_key == _SUMMARY_VALUE]
+        for value in values:
+            self._add_value(step, value)
+
+    def _add_value(self, step: int, message: memoryview) -> None:
+        tag, plugin = "", _SCALAR_PLUGIN
+        scalar: float | None = None
+        for value_key, part in fields(message):
+            if value_key == _VALUE_TAG:
+                tag = text(part)
+            elif value_key == _VALUE_SIMPLE:
+                scalar = _number(part, "<f4")
+            elif value_key == _VALUE_TENSOR:
+                scalar = _scalar_tensor(part)
+            elif value_key == _VALUE_METADATA:
+                plugin = _plugin_name(part) or plugin
+        if scalar is None:
+            return
+        # Other plugins store numbers that are no curve: that of hyperparameters writes a zero under each of its tags.
+        if plugin != _SCALAR_PLUGIN and len(self._other_plugins) < limits.MAX_FIELDS:
+            self._other_plugins.add(tag)
+        if plugin == _SCALAR_PLUGIN and tag not in self._other_plugins:
+            self.columns.add(tag, step, scalar)
+
+
+def _plugin_name(metadata: memoryview) -> str:
+    for metadata_key, plugin in fields(metadata):
+        if metadata_key == _METADATA_PLUGIN:
+            for plugin_key, name in fields(plugin):
+                if plugin_key == _PLUGIN_NAME:
+                    return text(name)
+    return ""
+
+
+def _scalar_tensor(tensor: memoryview) -> float | None:
+    """The number in a tensor without dimensions; None for any other tensor."""
+    dtype = ""
+    content: memoryview | None = None
+    for tensor_key, part in fields(tensor):
+        if tensor_key == _TENSOR_DTYPE:
+            dtype = _DTYPES.get(int64(part), "")
+        elif tensor_key == _TENSOR_SHAPE:
+            if any(shape_key == _SHAPE_DIMENSION for shape_key, _ in fields(part)):
+                return None
+        elif tensor_key in _TENSOR_NUMBERS:
+            content = part
+    return None if content is None else _number(content, dtype)
+
+
+def _number(data: memoryview, dtype: str) -> float | None:
+    """The one number that the bytes hold, or None."""
+    if not dtype or len(data) != np.dtype(dtype).itemsize:
+        return None
+    return float(np.frombuffer(data, dtype=dtype)[0])
