@@ -55,12 +55,12 @@ def before(horizon: Any, values: Any = (0.1, 0.2, 0.3)) -> None:
 
 
 BAD_CURVES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
-    "nan-inside": (lambda: Curves.of([0.1, NAN, 0.3]), ("values[1] = nan", "missing='drop'")),
+    "nan-inside": (lambda: Curves.of([0.1, NAN, 0.3]), ("values[1] = nan is not a finite number", "missing='drop'")),
     "nan-inside-a-batch": (lambda: Curves.of([[0.1], [0.2, NAN]]), ("values[1] of curve 1", "nan")),
     "none-inside": (lambda: Curves.of([0.1, None]), ("values[1] = nan", "missing='drop'")),
     "masked-inside": (lambda: Curves.of(np.ma.array([0.1, 0.2], mask=[False, True])), ("values[1] = nan",)),
     "nan-newest": (lambda: Curves.of([0.1, NAN]), ("values[1] = nan",)),
-    "inf-newest": (lambda: Curves.of([0.1, INF]), ("values[1] = inf", "cut the curve")),
+    "inf-newest": (lambda: Curves.of([0.1, INF]), ("values[1] = inf is not a finite number", "cut the curve")),
     "inf-with-drop-keeps-its-index": (lambda: Curves.of([NAN, 0.1, -INF], missing="drop"), ("values[2] = -inf",)),
     "unknown-missing": (lambda: Curves.of([0.1], missing="ignore"), ("'ignore'", "'error' or 'drop'")),  # type: ignore[arg-type]
     "at-the-horizon": (lambda: before(3), ("step 3", "horizon=3", "nothing is left", "raise the horizon")),
@@ -362,6 +362,8 @@ def test_curves_with_random_missing_values_dropped_equal_the_filtered_ones(batch
         kept = [(float(step), value) for step, value in enumerate(values, start=1) if not math.isnan(value)]
         assert list(zip(*row(curves, i), strict=True)) == kept
     assert curves.values.shape[1] == curves.lengths.max()
+    assert not curves.values[~curves.seen].any()
+    assert not curves.steps[~curves.seen].any()
 
 
 junk = st.recursive(
@@ -475,8 +477,9 @@ def test_batch_with_one_curve_against_its_direction_names_it() -> None:
         (0.5 + 0.1 * np.random.default_rng(3).standard_normal(50), ACCURACY),
         (np.concatenate([FALLING, RISING]), LOSS),
         ([0.9, *[0.1] * 9], ACCURACY),
+        ([0.9, 0.6, 0.7, 0.4, 0.5, 0.2, 0.3], ACCURACY),
     ],
-    ids=["right", "right-minimised", "too-short", "too-little", "noise", "overfitting", "one-drop"],
+    ids=["right", "right-minimised", "too-short", "too-little", "noise", "overfitting", "one-drop", "zigzag"],
 )
 def test_curve_without_strong_contradiction_is_silent(values: np.ndarray, metric: Metric) -> None:
     with warnings.catch_warnings():

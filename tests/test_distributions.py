@@ -273,6 +273,15 @@ def test_mixture_of_one_component_has_the_quantiles_of_the_normal_law() -> None:
     np.testing.assert_allclose(mixture.icdf(LEVELS), stats.norm(0.3, np.exp(-2.0)).ppf(LEVELS), rtol=1e-12)
 
 
+def test_mixture_of_many_components_with_scales_far_apart_has_exact_quantiles() -> None:
+    rng = np.random.default_rng(3)
+    parameters = rng.normal(0, 1, (2000, 20)), rng.uniform(-2, 3, (2000, 20)), rng.uniform(-15, 2, (2000, 20))
+    mixture = Mixture.of(*parameters)  # plain Newton steps crawl on these
+    levels = np.array([1e-6, 0.05, 0.5, 0.95, 1 - 1e-6])[:, None]
+
+    np.testing.assert_allclose(mixture.cdf(mixture.icdf(levels)), np.broadcast_to(levels, (5, 2000)), rtol=1e-6)
+
+
 # Batches -----------------------------------------------------------------------------------------------------------
 
 RNG = np.random.default_rng(11)

@@ -51,15 +51,14 @@ def cnn_shapes(x_shape: torch.Size, width: int, depth: int, n_classes: int) -> S
 
 
 def cnn(maps: list[Linear], x: Tensor, activation: Activation, drop: Activation) -> Tensor:
-    """3x3 convolutions of stride 2, written as linear maps of patches so that each model has its own."""
-    n_models, n_images, side = x.shape[:3]
-    image = x.reshape(n_models * n_images, 1, side, side)
+    """3x3 convolutions of stride 2; the models are groups of channels, so that each convolves its own."""
+    n_models = len(x)
+    image = x.transpose(0, 1)  # [image, model * channel, row, column]
     for convolution in maps[:-1]:
-        patches = F.unfold(image, 3, padding=1, stride=2).mT  # [model * image, place, 9 * channel]
-        pixels = activation(convolution(patches.unflatten(0, (n_models, n_images))))
-        side //= 2
-        image = pixels.flatten(0, 1).mT.unflatten(2, (side, side))
-    return maps[-1](drop(image.reshape(n_models, n_images, -1)))
+        kernels = convolution.weight.mT.flatten(0, 1).unflatten(1, (-1, 3, 3))
+        image = activation(F.conv2d(image, kernels, convolution.bias.flatten(), stride=2, padding=1, groups=n_models))
+    features = image.unflatten(1, (n_models, -1)).flatten(2).transpose(0, 1)  # [model, image, feature]
+    return maps[-1](drop(features))
 
 
 def rnn_shapes(x_shape: torch.Size, width: int, depth: int, n_classes: int) -> Shapes:
@@ -85,17 +84,15 @@ def transformer_shapes(x_shape: torch.Size, width: int, depth: int, n_classes: i
 
 
 def transformer(maps: list[Linear], x: Tensor, activation: Activation, drop: Activation) -> Tensor:
-    """Blocks that normalise first; one-hot places beside the channels make the embedding of places a linear map."""
+    """Blocks of one head that normalise first; one-hot places beside the channels make the embedding of places a linear map."""
     n_models, n_examples, n_steps, _ = x.shape
     places = torch.eye(n_steps).expand(n_models, n_examples, -1, -1)
     x = maps[0](torch.cat([x, places], dim=3))
     norm_shape = x.shape[-1:]
     for block in range(1, len(maps) - 1, 4):
         attend_in, attend_out, widen, narrow = maps[block : block + 4]
-        heads = attend_in(F.layer_norm(x, norm_shape)).unflatten(3, (3, 2, -1)).permute(3, 0, 1, 4, 2, 5)
-        query, key, value = heads.flatten(1, 2)  # each [model * example, head, step, channel]
-        attended = F.scaled_dot_product_attention(query, key, value).unflatten(0, (n_models, n_examples))
-        x = x + drop(attend_out(attended.transpose(2, 3).flatten(3)))
+        query, key, value = attend_in(F.layer_norm(x, norm_shape)).chunk(3, dim=3)
+        x = x + drop(attend_out(F.scaled_dot_product_attention(query, key, value)))
         x = x + drop(narrow(activation(widen(F.layer_norm(x, norm_shape)))))
     return maps[-1](x.mean(dim=2))
 

@@ -162,9 +162,10 @@ class ChunkTrainer:
         return self.forward(maps, x, ACTIVATIONS[self.chunk.activation], self._drop if training else _keep)
 
     def _drop(self, x: Tensor) -> Tensor:
-        """Dropout at each model's own rate."""
+        """Dropout of channels at each model's own rate; the steps of a sequence lose the same ones."""
         rate = _column(self.hyper.dropout).view(-1, *[1] * (x.ndim - 1))
-        return x * (torch.rand(x.shape, generator=self.generator) >= rate) / (1 - rate)
+        places = (*x.shape[:2], *[1] * (x.ndim - 3), x.shape[-1])
+        return x * ((torch.rand(places, generator=self.generator) >= rate) / (1 - rate))
 
     def run_epoch(self) -> None:
         """One pass over the training examples, in an order of its own for each model."""

@@ -7,13 +7,13 @@ costs a few small matrix products. The streaming network starts from this answer
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.cluster.vq import kmeans2
 from scipy.special import logsumexp
 
 from epochcast.curve import Curves
@@ -21,6 +21,7 @@ from epochcast.curve import Curves
 Array = NDArray[np.float64]
 
 LOG_NOISE_LEVELS = np.arange(-10.0, -0.4, 0.25)  # a coarser grid loses 0.02 nats once the noise is well known
+_NOISE_VARIANCES = np.exp(2.0 * LOG_NOISE_LEVELS)
 _SMALLEST_WEIGHT = 1e-10
 
 
@@ -49,9 +50,37 @@ class Belief:
         """Without the last axis, which holds one curve."""
         return self._map(lambda array: array[..., 0])
 
+    @classmethod
+    def joined(cls, parts: Sequence[Belief], order: NDArray[np.intp]) -> Belief:
+        """Beliefs of several groups of curves, each with one rotation, put into the order of the curves."""
+        rotations = [np.broadcast_to(part.rotation, (len(part.weights), *part.rotation.shape)) for part in parts]
+        columns = [[getattr(part, f.name) for part in parts] for f in fields(cls) if f.name != "rotation"]
+        weights, coefficients, spread, noise, noise_weights = (np.concatenate(column)[order] for column in columns)
+        return cls(weights, coefficients, np.concatenate(rotations)[order], spread, noise, noise_weights)
+
     def at(self, cutoffs: NDArray[np.int64]) -> Belief:
         """The beliefs at some cutoffs, for beliefs over [curve, cutoff]."""
         return replace(self._map(lambda array: array[:, cutoffs]), rotation=self.rotation[cutoffs])
+
+
+@dataclass(frozen=True)
+class Factors:
+    """A factorised Gram matrix of the functions at the steps that were seen, and what depends on it alone."""
+
+    rotation: Array  # [..., cluster, function, function]: its eigenvectors
+    shrink: Array  # [..., cluster, noise level, function]: 1 / (eigenvalue + noise variance)
+    complexity: Array  # [..., cluster, noise level]: log-determinants
+
+    @classmethod
+    def of(cls, gram: Array) -> Factors:
+        eigenvalues, rotation = np.linalg.eigh(gram)
+        eigenvalues = np.maximum(eigenvalues, 0.0)[..., None, :]
+        variances = _NOISE_VARIANCES[:, None]
+        complexity = 0.5 * np.log1p(eigenvalues / variances).sum(axis=-1)
+        return cls(rotation, 1.0 / (eigenvalues + variances), complexity)
+
+    def at(self, index: Any) -> Factors:
+        return Factors(self.rotation[index], self.shrink[index], self.complexity[index])
 
 
 @dataclass(frozen=True)
@@ -61,12 +90,12 @@ class Anchor:
     shares: Array  # [cluster]
     means: Array  # [cluster, step]
     functions: Array  # [cluster, step, function]
-    log_noise_mean: float = -4.0
-    log_noise_sd: float = 1.0
 
     @classmethod
     def fit(cls, curves: Array, clusters: int, functions: int, rng: np.random.Generator) -> Anchor:
         """Sort noiseless curves [curve, step] into clusters of similar shape."""
+        from scipy.cluster.vq import kmeans2  # needed in training only, and slow to import
+
         mean, basis = _principal(curves, 8)
         scores = np.linalg.lstsq(basis, (curves - mean).T, rcond=None)[0].T
         _, label = kmeans2(np.arcsinh(2.0 * scores), clusters, minit="++", iter=30, seed=rng)
@@ -84,21 +113,21 @@ class Anchor:
     def clusters(self) -> int:
         return len(self.shares)
 
-    # --- the regular grid: one factorisation per cutoff, made once ---------------------------------------------
+    # --- the regular grid: factorised once for all cutoffs -------------------------------------------------------
 
     @cached_property
-    def _grid(self) -> tuple[Array, Array]:
-        """Eigenvalues and eigenvectors of the functions' Gram matrices at cutoffs 0..horizon."""
+    def _grid(self) -> Factors:
+        """Factors at cutoffs 0..horizon of curves seen at steps 1, 2, 3, ..."""
         gram = np.einsum("kti,ktj->tkij", self.functions, self.functions).cumsum(axis=0)
-        return _factor(np.concatenate([np.zeros_like(gram[:1]), gram]))
+        return Factors.of(np.concatenate([np.zeros_like(gram[:1]), gram]))
 
     @cached_property
     def _log_prior(self) -> Array:
         """[cluster, noise level]"""
-        level = -0.5 * ((LOG_NOISE_LEVELS - self.log_noise_mean) / self.log_noise_sd) ** 2
+        level = -0.5 * (LOG_NOISE_LEVELS + 4.0) ** 2  # log sigma ~ N(-4, 1)
         return np.log(self.shares)[:, None] + level - logsumexp(level)
 
-    # --- posteriors --------------------------------------------------------------------------------------------
+    # --- posteriors ----------------------------------------------------------------------------------------------
 
     def beliefs(self, values: Array) -> Belief:
         """Posteriors at every cutoff 0..n of complete curves [curve, n] on steps 1..n: axes [curve, cutoff, ...]."""
@@ -109,52 +138,63 @@ class Anchor:
         functions = self.functions[:, :count].transpose(1, 0, 2)
         np.cumsum(residual[:, :, None] * functions[..., None], axis=0, out=projections[1:])
         np.cumsum(residual**2, axis=0, out=squares[1:])
-        eigenvalues, rotation = (table[: count + 1] for table in self._grid)
-        return self._posterior(projections, squares, eigenvalues, rotation, np.arange(count + 1.0)).curves_first()
+        factors = self._grid.at(slice(count + 1))
+        return self._posterior(projections, squares, factors, np.arange(count + 1.0)).curves_first()
 
     def belief(self, curves: Curves) -> Belief:
         """The posterior of each curve at its own cutoff: axes [curve, ...]."""
-        seen = curves.seen
+        if not _on_grid(curves):
+            return self._belief_off_grid(curves)
+        cutoffs = np.unique(curves.lengths)
+        if len(cutoffs) == 1:
+            return self._belief_on_grid(curves.values)
+        order = [np.flatnonzero(curves.lengths == cutoff) for cutoff in cutoffs]
+        parts = [self._belief_on_grid(curves.values[rows, :n]) for rows, n in zip(order, cutoffs, strict=True)]
+        return Belief.joined(parts, np.argsort(np.concatenate(order)))
+
+    def _belief_on_grid(self, values: Array) -> Belief:
+        """Curves [curve, n] that were all seen at steps 1..n: one factorisation serves them all."""
+        count = values.shape[1]
+        residual = values.T - self.means[:, :count, None]  # [cluster, step, curve]
+        projections = np.swapaxes(self.functions[:, :count], 1, 2) @ residual
+        squares = np.square(residual).sum(axis=1)
+        return self._posterior(projections, squares, self._grid.at(count), np.asarray(float(count))).curves_first()
+
+    def _belief_off_grid(self, curves: Curves) -> Belief:
+        """Curves seen at any steps: a factorisation each."""
         functions, means = self._at(curves.steps)  # [curve, value, cluster, ...]
-        residual = np.where(seen[..., None], curves.values[..., None] - means, 0.0)
+        functions = functions * curves.seen[..., None, None]
+        residual = np.where(curves.seen[..., None], curves.values[..., None] - means, 0.0)
         squares = np.square(residual).sum(axis=1)
         projections = np.einsum("bnk,bnkr->bkr", residual, functions)
-        if _on_grid(curves):
-            eigenvalues, rotation = (table[curves.lengths] for table in self._grid)
-        else:
-            masked = functions * seen[..., None, None]
-            eigenvalues, rotation = _factor(np.einsum("bnki,bnkj->bkij", masked, masked))
+        by_cluster = np.swapaxes(functions, 1, 2)  # [curve, cluster, value, function]
+        factors = Factors.of(np.swapaxes(by_cluster, -1, -2) @ by_cluster)
         count = curves.lengths.astype(np.float64)
-        return self._posterior(projections[..., None], squares[..., None], eigenvalues, rotation, count).only_curve()
+        return self._posterior(projections[..., None], squares[..., None], factors, count).only_curve()
 
-    def _posterior(
-        self, projections: Array, squares: Array, eigenvalues: Array, rotation: Array, count: Array
-    ) -> Belief:
+    def _posterior(self, projections: Array, squares: Array, factors: Factors, count: Array) -> Belief:
         """Weights, coefficients and variances from sufficient statistics; all noise levels at once.
 
         Curves that share a factorisation are columns of the same matrix products: projections
         [..., cluster, function, curve], squares [..., cluster, curve], count [...].
         """
-        variance = np.exp(2.0 * LOG_NOISE_LEVELS)
-        rotated = np.swapaxes(rotation, -1, -2) @ projections
-        shrink = 1.0 / (eigenvalues[..., None, :] + variance[:, None])  # [..., cluster, level, function]
-        log_evidence = shrink @ np.square(rotated)  # [..., cluster, level, curve]
+        rotated = np.swapaxes(factors.rotation, -1, -2) @ projections
+        log_evidence = factors.shrink @ np.square(rotated)  # [..., cluster, level, curve]
         log_evidence -= squares[..., None, :]
-        log_evidence *= 0.5 / variance[:, None]
-        complexity = 0.5 * np.log1p(eigenvalues[..., None, :] / variance[:, None]).sum(axis=-1)
-        log_evidence += (self._log_prior - complexity - count[..., None, None] * LOG_NOISE_LEVELS)[..., None]
+        log_evidence *= (0.5 / _NOISE_VARIANCES)[:, None]
+        log_evidence += (self._log_prior - factors.complexity - count[..., None, None] * LOG_NOISE_LEVELS)[..., None]
         log_evidence -= log_evidence.max(axis=(-3, -2), keepdims=True)
         joint = np.exp(log_evidence, out=log_evidence)
         joint += _SMALLEST_WEIGHT
         joint /= joint.sum(axis=(-3, -2), keepdims=True)
         weights = joint.sum(axis=-2)  # [..., cluster, curve]
-        by_function = np.swapaxes(shrink, -1, -2)
+        by_function = np.swapaxes(factors.shrink, -1, -2)
         return Belief(
             weights=weights,
-            coefficients=rotation @ (rotated * (by_function @ joint) / weights[..., None, :]),
-            rotation=rotation,
-            spread=(by_function * variance) @ joint / weights[..., None, :],
-            noise=variance @ joint / weights,
+            coefficients=factors.rotation @ (rotated * (by_function @ joint) / weights[..., None, :]),
+            rotation=factors.rotation,
+            spread=(by_function * _NOISE_VARIANCES) @ joint / weights[..., None, :],
+            noise=_NOISE_VARIANCES @ joint / weights,
             noise_weights=joint.sum(axis=-3),
         )
 
@@ -189,11 +229,6 @@ def _principal(curves: Array, count: int) -> tuple[Array, Array]:
     variances, vectors = np.linalg.eigh(np.cov(curves.T))
     leading = slice(None, -count - 1, -1)
     return curves.mean(axis=0), vectors[:, leading] * np.sqrt(np.maximum(variances[leading], 1e-14))
-
-
-def _factor(gram: Array) -> tuple[Array, Array]:
-    values, vectors = np.linalg.eigh(gram)
-    return np.maximum(values, 0.0), vectors
 
 
 def _on_grid(curves: Curves) -> bool:

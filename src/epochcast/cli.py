@@ -61,7 +61,7 @@ def forecast(
     from epochcast.forecast import Forecaster
     from epochcast.logs import read_column
 
-    series = read_column(sys.stdin.buffer if source == "-" else Path(source), column)
+    series = read_column(source, column)
     steps, values = np.asarray(series.steps), np.asarray(series.values)
     if cutoff is not None and not 1 <= cutoff <= len(values):
         raise InputError(f"cutoff={cutoff} must be between 1 and the {len(values)} values of {source}")

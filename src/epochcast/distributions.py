@@ -237,12 +237,13 @@ class Mixture:
         return Mixture(log_weights, means, log_scales)._quantiles(levels).reshape(shape)
 
     def _quantiles(self, q: Array) -> Array:
-        """One quantile per position [position], by Newton steps on log-odds inside a bracket that always shrinks."""
+        """One quantile per position [position]: Newton steps on log-odds, or bisection where they do not halve."""
         # A quantile of a mixture lies between the smallest and the largest quantile of its components.
         ends = self.means + np.exp(self.log_scales) * ndtri(q)[:, None]
         low, high = ends.min(axis=-1), ends.max(axis=-1)
         y: Array = (np.exp(self.log_weights) * ends).sum(axis=-1)
         target = np.log(q) - np.log1p(-q)
+        reach = high - low  # size of the step before
         left = np.arange(len(q))  # positions that have not settled
         for _ in range(_LARGEST_COUNT_OF_STEPS):
             now = y[left]
@@ -250,9 +251,10 @@ class Mixture:
             low[left] = np.where(error < 0, now, low[left])
             high[left] = np.where(error > 0, now, high[left])
             proposal = now - step
-            inside = (proposal > low[left]) & (proposal < high[left])  # false for NaN, where Newton has nothing to say
-            proposal = np.where(inside, proposal, (low[left] + high[left]) / 2)
-            moving = (np.abs(error) > 1e-11) & (np.abs(proposal - now) > 1e-15 * np.maximum(np.abs(now), 1e-3))
+            trusted = (proposal > low[left]) & (proposal < high[left]) & (np.abs(step) <= reach[left] / 2)
+            proposal = np.where(trusted, proposal, (low[left] + high[left]) / 2)
+            reach[left] = np.abs(proposal - now)
+            moving = (np.abs(error) > 1e-11) & (reach[left] > 1e-15 * np.maximum(np.abs(now), 1e-3))
             left = left[moving]
             if len(left) == 0:
                 break

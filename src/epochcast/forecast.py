@@ -36,7 +36,7 @@ _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(48)
 _BANDS = (0.5, 0.8, 0.9, 0.95)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Forecast:
     """The distribution of a metric at each future step, in the metric's own space.
 
@@ -51,13 +51,21 @@ class Forecast:
     normalizer: Normalizer
     observed: Curves  # what was seen, in the metric's space
     notes: tuple[str, ...] = ()
+    at_horizon: bool = False  # narrowed to the horizon by `final`
 
     def __len__(self) -> int:
         return len(self.steps)
 
+    def __repr__(self) -> str:
+        if not self.observed.single:
+            return f"<Forecast of {len(self.observed)} runs' {self.metric.name} up to step {self.horizon}>"
+        low, high = self.final.interval(0.9)
+        end = f"{self.final.median():.4g} (90 %: {low:.4g} to {high:.4g})"
+        return f"<Forecast of {self.metric.name}: {end} at step {self.horizon}>"
+
     def __getitem__(self, index: int) -> Forecast:
         """The forecast of one curve of a batch, without the padding of ragged batches."""
-        if self.steps.ndim < 2:
+        if self.steps.ndim < 2 or self.at_horizon:
             raise InputError("this is the forecast of one run; only forecasts of a batch have items")
         ahead = np.flatnonzero(~np.isnan(self.steps[index]))
         return replace(
@@ -71,13 +79,14 @@ class Forecast:
     @property
     def final(self) -> Forecast:
         """The same at the horizon: every array loses its last axis."""
-        if self.steps.ndim == 0 or self.steps.shape == (len(self.observed),):
+        if self.at_horizon:
             return self
         return replace(
             self,
             steps=self.steps[..., -1],
             normalised=self.normalised[..., -1],
             normalizer=self.normalizer.at((..., 0)),
+            at_horizon=True,
         )
 
     # --- questions ---------------------------------------------------------------------------------------------

@@ -20,6 +20,10 @@ from epochcast.errors import InputError
 from epochcast.prior import domhan, paper
 from epochcast.prior.families import PAPER_FAMILIES, Array, Family, Uniform
 
+# Eight standard deviations below the prior's mean: an exactly constant curve would drive sigma below what numbers hold.
+SMALLEST_LOG_SIGMA = paper.LOG_SIGMA.mean - 8.0 * paper.LOG_SIGMA.sd
+
+_LARGEST_VALUE = 1e6
 _LARGEST_GRID = 1000  # steps on which constraints are checked; longer horizons are thinned
 
 
@@ -44,9 +48,12 @@ def split(curves: Curves) -> list[Observed]:
     observed = []
     for i, length in enumerate(curves.lengths):
         steps, values = curves.steps[i, :length].copy(), curves.values[i, :length].copy()
+        where = "" if curves.single else f" of curve {i}"
         if length and steps[0] <= 0.0:
-            where = "" if curves.single else f" of curve {i}"
             raise InputError(f"step {steps[0]:g}{where}: the prior's curves start above 0; count steps from 1")
+        if length and not np.abs(values).max() <= _LARGEST_VALUE:
+            value = values[np.argmax(np.abs(values))]
+            raise InputError(f"value {value:g}{where} is not normalised: the prior's curves live about [0, 1]")
         observed.append(Observed(steps, values))
     return observed
 
@@ -116,6 +123,7 @@ class PaperPosterior:
         ]
     )
     _low = np.array([law.low if isinstance(law, Uniform) else -np.inf for law in paper.LAWS.values()])
+    _low[-1] = SMALLEST_LOG_SIGMA
     _high = np.array([law.high if isinstance(law, Uniform) else np.inf for law in paper.LAWS.values()])
     _mean = np.array([0.0 if isinstance(law, Uniform) else law.mean for law in paper.LAWS.values()])
     _precision = np.array([0.0 if isinstance(law, Uniform) else law.sd**-2.0 for law in paper.LAWS.values()])

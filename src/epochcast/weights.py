@@ -30,7 +30,7 @@ _NAME = re.compile(r"^[a-z0-9][a-z0-9._-]*$")
 
 def write_safetensors(path: Path, tensors: Mapping[str, NDArray[np.generic]], header: Mapping[str, str]) -> None:
     """Write arrays and a header of texts; see `write_atomically`."""
-    data = save({name: np.ascontiguousarray(array) for name, array in tensors.items()}, metadata=dict(header))
+    data = save({name: np.asarray(array, order="C") for name, array in tensors.items()}, metadata=dict(header))
     write_atomically(path, data)
 
 

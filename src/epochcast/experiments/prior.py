@@ -72,13 +72,20 @@ def oracle_scores(draw: paper.Draw) -> Array:
     return -0.5 * z**2 - np.log(draw.sigma)[:, None] - 0.5 * math.log(2.0 * math.pi)
 
 
-def predict_rest(engine: Engine, values: Array, cutoff: int) -> Distribution:
-    """The distribution of all steps after the cutoff, given the values up to it."""
+def predict(engine: Engine, values: Array, cutoff: int, queries: Array) -> Distribution:
+    """The distribution at queried steps [curve, query], given the values up to a cutoff."""
     count, horizon = values.shape
-    steps = np.broadcast_to(np.arange(1.0, horizon + 1.0), values.shape)
-    lengths = np.full(count, cutoff, dtype=np.int64)
-    seen = Curves(steps[:, :cutoff].copy(), values[:, :cutoff], lengths)
-    return engine.predict(seen, steps[:, cutoff:].copy(), float(horizon))
+    steps = np.broadcast_to(np.arange(1.0, cutoff + 1.0), (count, cutoff))
+    seen = Curves(steps.copy(), values[:, :cutoff], np.full(count, cutoff, dtype=np.int64))
+    return engine.predict(seen, queries, float(horizon))
+
+
+def pit_values(engine: Engine, draw: paper.Draw, cutoff: int, rng: np.random.Generator) -> Array:
+    """The cdf at ONE random unseen value per curve: independent and uniform for an exact forecaster."""
+    count, horizon = draw.noisy.shape
+    step = rng.integers(cutoff + 1, horizon + 1, size=count)
+    truth = draw.noisy[np.arange(count), step - 1]
+    return predict(engine, draw.noisy, cutoff, step[:, None].astype(np.float64)).cdf(truth[:, None])[:, 0]
 
 
 def score(
@@ -94,12 +101,13 @@ def score(
     if not 0 <= cutoff < horizon:
         raise InputError(f"cutoff {share} leaves nothing to forecast; it must be at least 0 and below 1")
     oracle = oracle_scores(draw)[:, cutoff:].mean(axis=1)
-    target = rng.integers(horizon - cutoff, size=count)
+    ahead = np.arange(cutoff + 1.0, horizon + 1.0)
+    target = rng.integers(len(ahead), size=count)
     log_likelihood, pit = np.empty(count), np.empty(count)
     for start in range(0, count, _CHUNK):
         part = slice(start, min(start + _CHUNK, count))
-        distribution = predict_rest(engine, draw.noisy[part], cutoff)
         truth = draw.noisy[part, cutoff:]
+        distribution = predict(engine, draw.noisy[part], cutoff, np.broadcast_to(ahead, truth.shape))
         log_likelihood[part] = distribution.log_prob(truth).mean(axis=1)
         one = (np.arange(len(truth)), target[part])
         pit[part] = distribution[one].cdf(truth[one])

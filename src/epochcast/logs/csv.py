@@ -14,7 +14,6 @@ from epochcast.logs.columns import Columns, is_step_name
 from epochcast.logs.run import list_names, shown
 
 PLAIN_COLUMN = "value"  # the name of a list of numbers that has no header
-_DELIMITERS = "\t;,"  # the most frequent one in the header; of equals the first
 _SEPARATORS = re.compile(r"[\s,;]+")
 _ABSENT = {"", "na", "n/a", "none", "null"}  # Keras writes NA where an epoch has no value
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
@@ -39,7 +38,7 @@ def parse(data: bytes, source: str, *, finished: bool = False, only: Collection[
     if all(_number(token) is not None for token in _tokens(first_line)):
         _read_list(text, columns)
     else:
-        _Table(columns, text, max(_DELIMITERS, key=first_line.count), only).read()
+        _Table(columns, text, _delimiter(first_line), only).read()
     return columns
 
 
@@ -63,6 +62,11 @@ def _number(cell: str) -> float | None:
         return float(cell)
     except ValueError:
         return None
+
+
+def _delimiter(header: str) -> str:
+    """What parts the cells: names may hold commas or semicolons, but hardly a tab."""
+    return "\t" if "\t" in header else max(",;", key=header.count)
 
 
 def _tokens(line: str) -> list[str]:

@@ -43,12 +43,16 @@ def parse(path: Path) -> list[tuple[str, Columns]]:
     limits.require_file(path)
     try:
         with closing(_open(path)) as store:
+            store.execute("BEGIN")  # one snapshot for all that follows
             _check_tables(path, store)
+            _check_whole(path, store)
             names = _run_names(path, store)
             runs = {run_id: Columns(f"{path}, run {name}", rows_are_steps=True) for run_id, name in names.items()}
             for run_id, metric, step, value in _rows(path, store):
                 if run_id in runs:
                     runs[run_id].add(metric, step, value)
+    except OSError as error:
+        raise limits.unreadable(path, error) from None
     except sqlite3.Error as error:
         raise InputError(f"{path} cannot be read as an SQLite store: {error}") from None
     return [(names[run_id], columns) for run_id, columns in runs.items()]
@@ -71,6 +75,13 @@ def _check_tables(path: Path, store: sqlite3.Connection) -> None:
             raise InputError(f"{path} is not a store of MLflow: table {table} lacks {missing}")
 
 
+def _check_whole(path: Path, store: sqlite3.Connection) -> None:
+    """Raise if the file ends inside a page, which SQLite itself would read as rows of nothing."""
+    (page_size,) = store.execute("PRAGMA page_size").fetchone()
+    if path.stat().st_size % page_size:
+        raise InputError(f"{path} is cut off: it ends inside a page of its database; copy it again")
+
+
 def _run_names(path: Path, store: sqlite3.Connection) -> dict[str, str]:
     """Names by the id of the run: experiment/run, with the start of the id where two runs share a name."""
     rows = store.execute(_RUNS, (limits.MAX_RUNS + 1,)).fetchall()
@@ -89,9 +100,10 @@ def _rows(path: Path, store: sqlite3.Connection) -> Iterator[tuple[str, str, flo
     for count, (run_id, metric, step, value) in enumerate(store.execute(_METRICS, (limits.MAX_ROWS + 1,)), start=1):
         if count > limits.MAX_ROWS:
             raise limits.too_large(str(path), "metric values", limits.MAX_ROWS)
-        if not isinstance(step, int) or not isinstance(value, (int, float, type(None))):
-            raise InputError(f"{path}: metric {metric!r} of run {run_id} has step {step!r} and value {value!r}")
-        yield str(run_id), str(metric), step, _as_logged(value)
+        named = isinstance(run_id, str) and isinstance(metric, str)
+        if not (named and isinstance(step, int) and isinstance(value, (int, float, type(None)))):
+            raise InputError(f"{path}: metric {metric!r} of run {run_id!r} has step {step!r} and value {value!r}")
+        yield run_id, metric, step, _as_logged(value)
 
 
 def _as_logged(value: float | None) -> float:

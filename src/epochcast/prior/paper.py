@@ -65,7 +65,8 @@ def log_density(parameters: Array, horizon: int = 100) -> Array:
     """
     total = sum((law.log_density(parameters[..., i]) for i, law in enumerate(LAWS.values())), start=np.zeros(()))
     curves = evaluate(parameters, np.arange(1.0, horizon + 1.0))
-    return np.where(_valid(curves), total, -np.inf)
+    possible = _valid(curves) & (total > -np.inf)  # false for NaN
+    return np.where(possible, total, -np.inf)
 
 
 def _candidates(size: int, steps: Array, rng: np.random.Generator) -> tuple[Array, Array]:

@@ -1,0 +1,60 @@
+"""Turn a checkpoint into a model that ships: export it, score it, and write its card and checksums into the registry.
+
+python scripts/ship_model.py NAME CHECKPOINT --about "one sentence"
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from pathlib import Path
+
+from epochcast.export import export
+from epochcast.experiments.prior import evaluate, row
+from epochcast.runtime import load_network
+from epochcast.train import Trainer
+from epochcast.weights import FOLDER
+
+
+def card_of(trainer: Trainer, graph: Path, about: str, curves: int) -> dict[str, object]:
+    """What a user should know of a model: where it comes from, what it cost, what it scores."""
+    rows = [row(graph.stem, scores) for scores in evaluate(load_network(graph), curves)]
+    config = trainer.config
+    return {
+        "about": about,
+        "prior": config.prior,
+        "recipe": f"{config.model.layers}x{config.model.width} {config.model.layout}, {config.optimizer}, "
+        f"{config.targets} targets, batch {config.batch}",
+        "curves": trainer.step * config.batch,
+        "minutes": round(trainer.seconds / 60),
+        "weights": sum(p.numel() for p in trainer.objective.network.parameters()),
+        "scored_on": curves,
+        "log_likelihood": [round(r.controlled, 4) for r in rows],
+        "log_likelihood_error": [round(r.controlled_error, 4) for r in rows],
+        "pit_ks": [round(r.pit_ks, 4) for r in rows],
+        "coverage90": [round(r.coverage90, 4) for r in rows],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name")
+    parser.add_argument("checkpoint", type=Path)
+    parser.add_argument("--about", required=True)
+    parser.add_argument("--curves", type=int, default=10_000)
+    arguments = parser.parse_args()
+    trainer = Trainer.resume(arguments.checkpoint)
+    files = export(trainer, FOLDER, arguments.name)
+    path = FOLDER / "registry.json"
+    registry = json.loads(path.read_text()) if path.exists() else {"default": arguments.name, "models": {}}
+    registry["models"][arguments.name] = {
+        "sha256": {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files},
+        "card": card_of(trainer, files[1], arguments.about, arguments.curves),
+    }
+    path.write_text(json.dumps(registry, indent=2) + "\n")
+    print(json.dumps(registry["models"][arguments.name]["card"], indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,254 @@
+"""A bound on wrong stops: the confidence of the stopping rule, chosen on finished runs by conformal risk control.
+
+A wrong stop ends a run that would have beaten the value it was held against. Finished runs show, for each confidence,
+which of them the rule would have stopped wrongly. With n finished runs of which a share R is stopped wrongly, a new run
+that is exchangeable with them is stopped wrongly with probability at most n / (n + 1) R + 1 / (n + 1), provided that R
+falls as the confidence rises (Angelopoulos et al. 2022, Conformal Risk Control); `Guarantee` takes the smallest
+confidence at which this is at most the risk asked for.
+
+**What is a run held against?** The best value of a search changes with every run, so no threshold is the right one.
+Without a goal the bound therefore covers every value that the best could have: a run counts as stopped wrongly when
+there is any best at all that it would have beaten later, but for which the rule would have stopped it. The worst such
+best lies just below the run's own outcome, which makes the loss a function of that run alone (exchangeable), that
+falls with the confidence (monotone). With a fixed `goal` a run is held against the goal alone.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from epochcast.curve import Array, Curves, Lengths, Mask, Metric, as_metric, clip_to_hard_bounds
+from epochcast.decision import Target, chance_to_beat
+from epochcast.errors import InputError
+from epochcast.forecast import Forecast, Forecaster
+from epochcast.runtime import StreamEngine
+
+SMALLEST_CONFIDENCE = 0.5  # a run that is more likely than not to win is never stopped
+LARGEST_CONFIDENCE = 1.0 - 1e-12  # chances below what this leaves are rounding
+_SLACK = 1e-3  # share of the chance left as a margin: engines agree on it only up to rounding
+_CHUNK = 128  # runs forecast at once: bounds the memory
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What finished runs vouch for."""
+
+    risk: float  # asked for
+    confidence: float  # the smallest that keeps the risk
+    runs: int  # finished runs it was chosen on
+    contenders: int  # those among them that a rule could have stopped wrongly
+    wrong_stops: int  # those among them that this confidence stops wrongly
+    goal: float | None = None
+
+    @property
+    def bound(self) -> float:
+        """What the share of wrongly stopped runs is bounded by: at most the risk."""
+        return (self.wrong_stops + 1) / (self.runs + 1)
+
+    def __str__(self) -> str:
+        rival = "the best" if self.goal is None else f"{self.goal:.4g}"
+        return (
+            f"at most {100 * self.risk:.3g} % of runs are stopped although they would have beaten {rival} "
+            f"(confidence {self.confidence:.6g}, chosen on {self.runs} finished runs)"
+        )
+
+
+@dataclass(frozen=True)
+class FinishedRuns:
+    """Complete runs on steps 1..horizon, and what their metric was before training where that is known."""
+
+    values: Array  # [run, step]
+    metric: Metric
+    untrained: Array | None = None  # [run]
+
+    @classmethod
+    def of(
+        cls,
+        values: ArrayLike | Sequence[ArrayLike],
+        metric: Metric | str,
+        horizon: int | None = None,
+        untrained: ArrayLike | None = None,
+    ) -> FinishedRuns:
+        """Runs from a 2-D array or a list; all must be finite and reach the horizon (by default the longest run's)."""
+        metric = as_metric(metric)
+        try:
+            curves = clip_to_hard_bounds(Curves.of(values), metric)
+        except InputError as error:
+            raise InputError(f"finished runs: {error}, or leave the run out") from None
+        wanted = curves.values.shape[1] if horizon is None else int(horizon)
+        if curves.single or wanted < 2:
+            raise InputError("finished runs must be a batch of runs of at least 2 steps each")
+        short = curves.lengths != wanted
+        if short.any():
+            run = int(np.argmax(short))
+            raise InputError(f"finished run {run} has {curves.lengths[run]} values, not horizon={wanted}; leave it out")
+        return cls(curves.values, metric, _per_run(untrained, len(curves)))
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, index: slice | Mask) -> FinishedRuns:
+        """Some of the runs."""
+        return FinishedRuns(self.values[index], self.metric, None if self.untrained is None else self.untrained[index])
+
+    @property
+    def horizon(self) -> int:
+        return int(self.values.shape[1])
+
+    @property
+    def _sign(self) -> float:
+        return -1.0 if self.metric.minimize else 1.0
+
+    def reached(self, target: Target) -> Array:
+        """At each step [run, step] what counts so far: the best value ("any"), or the newest ("final")."""
+        if target == "final":
+            return self.values
+        return self._sign * np.maximum.accumulate(self._sign * self.values, axis=1)
+
+    def to_come(self, target: Target) -> Array:
+        """At each step but the last [run, step - 1] what counts of the rest: its best value, or the final one."""
+        later = self._sign * self.values[:, 1:]
+        if target == "final":
+            return self._sign * np.broadcast_to(later[:, -1:], later.shape)
+        return self._sign * np.maximum.accumulate(later[:, ::-1], axis=1)[:, ::-1]
+
+    def outcome(self, target: Target) -> Array:
+        """What counts of each run in the end, [run]."""
+        return self.reached(target)[:, -1]
+
+    def better(self, left: ArrayLike, right: ArrayLike) -> Mask:
+        """Where `left` beats `right`."""
+        return np.asarray(self._sign * np.asarray(left) > self._sign * np.asarray(right))
+
+    def chances(self, forecaster: Forecaster, thresholds: ArrayLike, target: Target, cutoffs: Sequence[int]) -> Array:
+        """What the rule compares with 1 - confidence: the chance to beat each run's threshold, [run, cutoff]."""
+        limits = np.broadcast_to(np.asarray(thresholds, dtype=np.float64), (len(self),))
+        rows = []
+        for start in range(0, len(self), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            columns = [
+                chance_to_beat(forecast, limits[part, None], target)
+                for _, forecast in forecasts(forecaster, self[part], cutoffs)
+            ]
+            rows.append(np.stack(columns, axis=1))
+        return np.concatenate(rows)
+
+
+def forecasts(forecaster: Forecaster, runs: FinishedRuns, cutoffs: Sequence[int]) -> Iterator[tuple[int, Forecast]]:
+    """Each cutoff with the forecast of all runs from it; a streaming network reads each run only once."""
+    engine = forecaster.engine
+    if isinstance(engine, StreamEngine) and runs.horizon <= (engine.grid or runs.horizon):
+        yield from _in_one_pass(forecaster, engine, runs, frozenset(cutoffs))
+        return
+    for cutoff in sorted(cutoffs):
+        yield cutoff, forecaster.forecast(*_seen(runs, cutoff))
+
+
+def _seen(runs: FinishedRuns, cutoff: int) -> tuple[Array, int, Metric, Array]:
+    """What was known of the runs at a cutoff: the arguments of a forecast."""
+    values, first = runs.values[:, :cutoff], 1
+    if runs.untrained is not None:
+        values, first = np.column_stack([runs.untrained, values]), 0
+    return values, runs.horizon, runs.metric, np.arange(first, cutoff + 1.0)
+
+
+def _in_one_pass(
+    forecaster: Forecaster, engine: StreamEngine, runs: FinishedRuns, wanted: frozenset[int]
+) -> Iterator[tuple[int, Forecast]]:
+    values, horizon, metric, steps = _seen(runs, 1)
+    normalizer = forecaster.forecast(values, horizon, metric, steps, at=[horizon]).normalizer
+    counted = np.broadcast_to(np.arange(1.0, horizon + 1.0), runs.values.shape)
+    for block, mixture in engine.predict_all_cutoffs(normalizer.forward(runs.values), horizon):
+        for position, cutoff in enumerate(block):
+            if cutoff not in wanted:
+                continue
+            lengths: Lengths = np.full(len(runs), cutoff)
+            observed = Curves(counted[:, :cutoff], runs.values[:, :cutoff], lengths)
+            ahead = mixture[:, position, position:]  # the block's steps start right after its first cutoff
+            yield cutoff, Forecast(counted[:, cutoff:], metric, horizon, ahead, normalizer, observed)
+
+
+def calibrate(
+    runs: FinishedRuns,
+    forecaster: Forecaster,
+    cutoffs: Sequence[int],
+    risk: float = 0.05,
+    *,
+    target: Target = "any",
+    goal: float | None = None,
+) -> Guarantee:
+    """The smallest confidence at which the rule, checked at `cutoffs`, stops at most a share `risk` of runs wrongly."""
+    if not 0.0 < risk < 1.0:
+        raise InputError(f"risk={risk} must lie between 0 and 1, both excluded; 0.05 is usual")
+    if len(cutoffs) == 0:
+        raise InputError("the rule never checks a run, so there is nothing to calibrate; lower min_steps")
+    worst = lowest_chances(runs, forecaster, cutoffs, target, goal)
+    contenders = int(np.isfinite(worst).sum())
+    confidence = smallest_confidence(worst, risk)
+    if contenders <= _allowed(len(runs), risk):
+        warnings.warn(
+            f"only {contenders} of {len(runs)} finished runs could be stopped wrongly, so a risk of {risk:g} is met "
+            "by stopping every run and the bound says little; lower the risk or take an easier goal",
+            stacklevel=3,
+        )
+    wrong = int((worst <= 1.0 - confidence).sum())
+    return Guarantee(risk, confidence, len(runs), contenders, wrong, goal)
+
+
+def lowest_chances(
+    runs: FinishedRuns, forecaster: Forecaster, cutoffs: Sequence[int], target: Target, goal: float | None
+) -> Array:
+    """The chance at the worst moment of each run, [run]: it is stopped wrongly when 1 - confidence is no smaller.
+
+    Only cutoffs count at which a stop would be wrong; runs without any have an infinite chance.
+    """
+    index: NDArray[np.int64] = np.asarray(sorted(cutoffs)) - 1
+    reached, to_come = runs.reached(target)[:, index], runs.to_come(target)[:, index]
+    thresholds = runs.outcome(target) if goal is None else np.full(len(runs), float(goal))
+    held = thresholds[:, None]
+    # A run may still be stopped unless it leads, and wrongly so if what comes reaches the threshold. Held against its
+    # own outcome a run must not have got there yet: a best just below it would have been beaten already.
+    open_to_stop = runs.better(held, reached) if goal is None else ~runs.better(reached, held)
+    wrong = open_to_stop & ~runs.better(held, to_come)  # [run, cutoff]
+    worst = np.full(len(runs), np.inf)
+    some: Mask = np.any(wrong, axis=1)
+    if some.any():
+        chances = runs[some].chances(forecaster, thresholds[some], target, cutoffs)
+        worst[some] = np.where(wrong[some], chances, np.inf).min(axis=1)
+    return worst
+
+
+def smallest_confidence(worst: Array, risk: float) -> float:
+    """The smallest confidence whose share R of wrong stops among n runs has n / (n + 1) R + 1 / (n + 1) <= risk."""
+    count = len(worst)
+    allowed = _allowed(count, risk)
+    always = int((worst <= 1.0 - LARGEST_CONFIDENCE).sum())
+    if allowed < always:
+        attainable = (always + 1) / (count + 1)
+        raise InputError(
+            f"no confidence keeps the risk at {risk:g}: the smallest that {count} finished runs can vouch for is "
+            f"{attainable:.3g}; give more runs (at least {math.ceil(1.0 / risk) - 1}), raise min_steps, or accept "
+            "that risk"
+        )
+    first_kept = float(np.sort(worst)[allowed]) if allowed < count else math.inf
+    return 1.0 - min(first_kept * (1.0 - _SLACK), 1.0 - SMALLEST_CONFIDENCE)
+
+
+def _allowed(count: int, risk: float) -> int:
+    """How many of the finished runs may be stopped wrongly."""
+    return math.floor(risk * (count + 1) + 1e-9) - 1
+
+
+def _per_run(untrained: ArrayLike | None, count: int) -> Array | None:
+    if untrained is None:
+        return None
+    values = np.asarray(untrained, dtype=np.float64)
+    if values.shape not in ((), (count,)) or not np.isfinite(values).all():
+        raise InputError(f"untrained must be one finite value, or one for each of the {count} finished runs")
+    return np.broadcast_to(values, (count,))

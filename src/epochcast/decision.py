@@ -1,0 +1,150 @@
+"""Whether to stop a run: a pure function of its forecast and of the value it has to beat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epochcast.curve import Array
+from epochcast.errors import InputError
+from epochcast.forecast import Forecast
+
+Target = Literal["any", "final"]
+TARGETS = ("any", "final")
+COVERAGE = 0.9  # of the interval told with a decision
+
+
+class Reason(Enum):
+    """Why a run is stopped or goes on."""
+
+    UNLIKELY = "unlikely"  # the run has too small a chance to beat the best
+    NO_PROGRESS = "no_progress"  # the run has not improved for as long as its patience lasts
+    NON_FINITE = "non_finite"  # the newest value is NaN or infinite
+    PROMISING = "promising"  # the run may still beat the best
+    LEADING = "leading"  # the run already beats the best
+    PROGRESSING = "progressing"  # the run has improved recently enough
+    NO_TARGET = "no_target"  # there is nothing to beat yet
+    WARM_UP = "warm_up"  # fewer values than `min_steps` were seen
+    NOT_DUE = "not_due"  # no check falls on this step
+    IGNORED = "ignored"  # the newest value is NaN or infinite and was left out
+    NEVER = "never"  # the rule stops no run
+    FINISHED = "finished"  # the run has reached its last step
+
+    @property
+    def stops(self) -> bool:
+        """Whether a run is stopped for this reason, unless the rule runs dry."""
+        return self in (Reason.UNLIKELY, Reason.NO_PROGRESS, Reason.NON_FINITE)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to do with a run after its newest value, and why; `str(decision)` says it in a sentence."""
+
+    stop: bool
+    probability: float | None  # of beating `best`; None where no forecast was asked
+    best: float | None  # the value to beat
+    reason: Reason
+    final: tuple[float, float, float] | None  # the value at the horizon: median, and low and high of a 90 % interval
+    step: float
+    horizon: int
+    target: Target = "any"
+
+    def __str__(self) -> str:
+        if self.reason is Reason.FINISHED:
+            return f"the run is over: step {self.step:g} of {self.horizon}"
+        verdict = "stop" if self.stop else "would stop (dry run)" if self.reason.stops else "go on"
+        outlook = "" if self.final is None else f"; expected to end at {_interval(*self.final)}"
+        return f"{verdict}: {self._because()}{outlook}"
+
+    def _because(self) -> str:
+        if self.reason in (Reason.UNLIKELY, Reason.PROMISING):
+            when = "by" if self.target == "any" else "at"
+            return f"{_percent(self.probability)} chance to beat {self.best:.4g} {when} step {self.horizon}"
+        if self.reason is Reason.LEADING:
+            return f"the run already beats {self.best:.4g}"
+        return _SENTENCES[self.reason].format(step=self.step)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {**self.__dict__, "reason": self.reason.value, "final": None if self.final is None else [*self.final]}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Decision:
+        final = data["final"]
+        return cls(**{**data, "reason": Reason(data["reason"]), "final": None if final is None else (*final,)})
+
+
+_SENTENCES = {
+    Reason.NO_PROGRESS: "the run made no progress for as long as its patience lasts",
+    Reason.NON_FINITE: "the value at step {step:g} is not finite",
+    Reason.PROGRESSING: "the run has made progress recently",
+    Reason.NO_TARGET: "there is no earlier run to beat",
+    Reason.WARM_UP: "too few values were seen to judge the run",
+    Reason.NOT_DUE: "no check is due at step {step:g}",
+    Reason.IGNORED: "the value at step {step:g} is not finite and was left out",
+    Reason.NEVER: "this rule never stops a run",
+}
+
+
+def _percent(probability: float | None) -> str:
+    percent = 100.0 * (probability or 0.0)
+    if 0.1 <= percent <= 99.9:
+        return f"{percent:.2g} %" if percent < 10.0 else f"{percent:.3g} %"
+    return "under 0.1 %" if percent < 50.0 else "over 99.9 %"
+
+
+def _interval(median: float, low: float, high: float) -> str:
+    return f"{median:.4g} ({COVERAGE:.0%}: {low:.4g} to {high:.4g})".replace("%", " %")
+
+
+def decide(forecast: Forecast, best: float, confidence: float = 0.95, target: Target = "any") -> Decision:
+    """The rule of Domhan et al. (2015): stop a run that will not beat `best`, as far as `confidence` goes.
+
+    With target "any" a run is stopped when Pr(better than best) <= 1 - confidence at every step up to the horizon,
+    with "final" when that holds at the horizon. A run that beats `best` already goes on; with "final" its newest
+    value must.
+    """
+    check_confidence(confidence)
+    if forecast.steps.ndim != 1:
+        raise InputError("a decision is about one run; take one of the batch with forecast[i]")
+    probability = float(chance_to_beat(forecast, best, target))
+    seen = forecast.observed.values[0, : forecast.observed.lengths[0]]
+    rivals = seen if target == "any" else seen[-1:]
+    if (rivals < best if forecast.metric.minimize else rivals > best).any():
+        reason = Reason.LEADING
+    else:
+        reason = Reason.UNLIKELY if probability <= 1.0 - confidence else Reason.PROMISING
+    return Decision(
+        stop=reason.stops,
+        probability=probability,
+        best=float(best),
+        reason=reason,
+        final=final_of(forecast),
+        step=float(forecast.observed.last_step[0]),
+        horizon=forecast.horizon,
+        target=target,
+    )
+
+
+def chance_to_beat(forecast: Forecast, best: ArrayLike, target: Target) -> Array:
+    """The probability that the rule compares with 1 - confidence: one number, or one per run of a batch."""
+    if target not in TARGETS:
+        raise InputError(f"target={target!r} is unknown; choose 'any' or 'final'")
+    chances = forecast.prob_better(best)  # [..., step]
+    return np.asarray(chances.max(axis=-1) if target == "any" else chances[..., -1])
+
+
+def final_of(forecast: Forecast) -> tuple[float, float, float]:
+    """Median, low and high of the value at the horizon, for one run."""
+    levels = (0.5, 0.5 - COVERAGE / 2, 0.5 + COVERAGE / 2)
+    median, low, high = np.ravel(forecast.final.quantile(levels)).tolist()
+    return median, low, high
+
+
+def check_confidence(confidence: float) -> None:
+    if not 0.0 < confidence < 1.0:  # false for NaN too
+        raise InputError(f"confidence={confidence} must lie between 0 and 1, both excluded; 0.95 is usual")

@@ -1,0 +1,53 @@
+"""Runs of small real networks that ship with epochcast, for the demo and the documentation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epochcast.forecast import Forecaster
+from epochcast.logs import read_column
+
+FOLDER = Path(__file__).parent / "data" / "runs"
+SEEN = 10
+
+# file, column, metric, what it is; made by examples/train_runs.py
+_RUNS: tuple[tuple[str, str, str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class DemoRun:
+    """A finished run: one metric per epoch, from epoch 1 on."""
+
+    name: str
+    metric: str
+    about: str
+    values: NDArray[np.float64]
+
+
+def demo_runs() -> list[DemoRun]:
+    """All runs of the demo, the plainest first."""
+    return [
+        DemoRun(name, metric, about, np.asarray(read_column(FOLDER / f"{name}.csv", column).values))
+        for name, column, metric, about in _RUNS
+    ]
+
+
+def draw_runs(forecaster: Forecaster, runs: list[DemoRun], path: Path) -> None:
+    """Fan charts of all runs in one picture, each with what really came."""
+    import matplotlib.pyplot as plt
+
+    columns = 3
+    lines = -(-len(runs) // columns)
+    figure, axes = plt.subplots(lines, columns, figsize=(4.6 * columns, 3.2 * lines), layout="constrained", squeeze=False)
+    for ax, run in zip(axes.flat, runs, strict=False):
+        forecast = forecaster.forecast(run.values[:SEEN], len(run.values), run.metric)
+        forecast.plot(ax, truth=run.values, title=f"{run.name}: {run.about}")
+        ax.title.set_fontsize(8)
+    for ax in list(axes.flat)[len(runs) :]:
+        ax.set_visible(False)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)

@@ -1,0 +1,167 @@
+"""The reference: the posterior under the prior of LC-PFN, sampled until two independent runs tell the same story.
+
+Tempered sequential Monte Carlo (`smc`) in coordinates made for this posterior (`collapsed`). Both runs' particles make
+the forecast; their disagreement is its error bar, and an `UnsettledWarning` says when it is too large.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logsumexp
+
+from epochcast import collapsed, smc
+from epochcast.collapsed import LOG_SIGMA, CollapsedPosterior, CollapsedPrior
+from epochcast.curve import Curves
+from epochcast.distributions import Array, Mixture
+from epochcast.errors import ConfigError
+from epochcast.posterior import Observed, check_queries, equal_mixture, split
+
+_RUNS = 2
+_PRIOR_SHARE = 4  # draws from the prior per particle: many, because they cost little and are shared by all curves
+_CHECKED_STEPS = 8  # at which two runs are compared
+_CHECKED_PATHS = 100  # imagined futures on which two runs are compared
+
+
+class UnsettledWarning(UserWarning):
+    """Two runs of the sampler disagree on a forecast by more than the tolerance."""
+
+
+@dataclass(frozen=True)
+class ExactConfig:
+    """How much work to spend on a curve, and how much two runs may differ."""
+
+    particles: int = 4000  # of each run
+    moves: int = 8  # per temperature
+    final_moves: int = 60  # at the last temperature
+    snapshots: int = 4  # of the population during the final moves
+    tolerance: float = 0.05  # nats, see `ExactDiagnostics.disagreement`
+    components: int = 8000  # draws kept for a forecast, from both runs together
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        smallest = {"particles": 100, "moves": 1, "final_moves": 1, "snapshots": 1, "components": 2, "seed": 0}
+        for name, least in smallest.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise ConfigError(f"{name}={value!r} of the exact engine must be a whole number, at least {least}")
+        if not (math.isfinite(self.tolerance) and self.tolerance > 0.0):
+            raise ConfigError(f"tolerance={self.tolerance!r} must be a positive number of nats")
+
+
+@dataclass(frozen=True)
+class ExactDiagnostics:
+    """Whether two independent runs on one curve agree.
+
+    `disagreement` is the expected difference, in size, of the mean log-likelihood that the two runs give to the rest of
+    the curve, over futures drawn from the posterior: the two-run error of the very figure that experiments report.
+    """
+
+    disagreement: float  # nats
+    tolerance: float  # nats
+    log_evidence: tuple[float, ...]  # of each run
+    temperatures: int  # of the longer run
+    acceptance: float  # of the final moves, mean of the runs
+
+    @property
+    def converged(self) -> bool:
+        return self.disagreement <= self.tolerance
+
+
+class ExactEngine:
+    """Forecasts from the exact posterior; `diagnostics` holds one record per curve of the latest forecast."""
+
+    name = "exact"
+    grid = None  # any horizon
+
+    def __init__(
+        self, config: ExactConfig | None = None, *, progress: Callable[[int, int], None] | None = None
+    ) -> None:
+        self.config = config or ExactConfig()
+        self.diagnostics: tuple[ExactDiagnostics, ...] = ()
+        self._progress = progress
+        self._priors: dict[float, tuple[CollapsedPrior, Array]] = {}
+
+    def predict(self, curves: Curves, queries: Array, horizon: float) -> Mixture:
+        """The posterior predictive [curve, query] of normalised curves."""
+        check_queries(curves, queries, horizon)
+        means, log_scales, diagnostics = [], [], []
+        for i, observed in enumerate(split(curves)):
+            points, record = self.sample(observed, horizon)
+            means.append(collapsed.curves(points, queries[i]))  # [query, draw]
+            log_scales.append(points[LOG_SIGMA])
+            diagnostics.append(record)
+            if self._progress is not None:
+                self._progress(i + 1, len(curves))
+        self.diagnostics = tuple(diagnostics)
+        _warn_of_disagreement(diagnostics)
+        return equal_mixture(means, log_scales)
+
+    def sample(self, observed: Observed, horizon: float) -> tuple[Array, ExactDiagnostics]:
+        """Points [parameter, draw] of one curve's posterior, from both runs, and their diagnostics."""
+        config = self.config
+        prior, pool = self._prior(horizon)
+        target = CollapsedPosterior(observed, prior, pool)
+        rng = observed.generator(config.seed)
+        # Each run starts from draws of its own: independent runs must not share them.
+        starts = np.split(rng.permutation(pool.shape[1]), _RUNS)
+        effort = config.particles, config.moves, config.final_moves
+        runs = [smc.sample(target, pool[:, start], *effort, rng, config.snapshots) for start in starts]
+        last = float(observed.steps[-1]) if len(observed) else 0.0
+        record = ExactDiagnostics(
+            disagreement=disagreement(runs[0].points, runs[1].points, last, horizon, rng),
+            tolerance=config.tolerance,
+            log_evidence=tuple(run.log_evidence for run in runs),
+            temperatures=max(len(run.temperatures) for run in runs),
+            acceptance=float(np.mean([run.acceptance for run in runs])),
+        )
+        share = min(config.components // _RUNS, runs[0].points.shape[1])
+        points = [run.points[:, rng.permutation(run.points.shape[1])[:share]] for run in runs]
+        return np.concatenate(points, axis=1), record
+
+    def _prior(self, horizon: float) -> tuple[CollapsedPrior, Array]:
+        """The prior up to a horizon and draws from it, made once and used for all curves."""
+        if horizon not in self._priors:
+            prior = CollapsedPrior(horizon)
+            size = _RUNS * _PRIOR_SHARE * self.config.particles
+            self._priors[horizon] = prior, prior.draw(size, np.random.default_rng(self.config.seed))
+        return self._priors[horizon]
+
+
+def disagreement(first: Array, second: Array, last: float, horizon: float, rng: np.random.Generator) -> float:
+    """Expected difference of the mean log-likelihood of a future under two sets of points [parameter, draw]."""
+    steps = np.linspace(last, horizon, _CHECKED_STEPS + 1)[1:]
+    both = np.concatenate([first, second], axis=1)
+    futures = both[:, rng.integers(both.shape[1], size=_CHECKED_PATHS)]
+    paths = collapsed.curves(futures, steps)  # [step, future]
+    paths += np.exp(futures[LOG_SIGMA]) * rng.standard_normal(paths.shape)
+    difference = _mean_log_likelihood(first, steps, paths) - _mean_log_likelihood(second, steps, paths)
+    return float(np.abs(difference).mean())
+
+
+def _mean_log_likelihood(points: Array, steps: Array, paths: Array) -> Array:
+    """Mean over steps of the log predictive density, [future], of paths [step, future]; constants left out."""
+    means = collapsed.curves(points, steps)
+    log_sigma = points[LOG_SIGMA]
+    precision = np.exp(-log_sigma)
+    total = np.zeros(paths.shape[1])
+    for values, mean in zip(paths, means, strict=True):  # one step at a time: bounds the memory
+        terms = -0.5 * ((values[:, None] - mean) * precision) ** 2 - log_sigma
+        total += logsumexp(terms, axis=1)
+    return total / len(steps)
+
+
+def _warn_of_disagreement(diagnostics: list[ExactDiagnostics]) -> None:
+    unsettled = [record for record in diagnostics if not record.converged]
+    if unsettled:
+        worst = max(record.disagreement for record in unsettled)
+        warnings.warn(
+            f"two runs disagree on {len(unsettled)} of {len(diagnostics)} curves by more than "
+            f"{unsettled[0].tolerance:g} nats (up to {worst:.3f}); raise particles or final_moves",
+            UnsettledWarning,
+            stacklevel=3,
+        )

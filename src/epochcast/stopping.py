@@ -1,0 +1,264 @@
+"""Rules that end hopeless runs of a search: `Stopper` by forecasts, `Patience` by stagnation, `NoStopping` never."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epochcast.calibration import FinishedRuns, Guarantee, calibrate
+from epochcast.curve import Metric, as_metric
+from epochcast.decision import Decision, Reason, Target, check_confidence, decide, final_of
+from epochcast.errors import ConfigError, InputError
+from epochcast.forecast import Forecast, Forecaster, Stream
+from epochcast.search import NonFinite, RunRecord, Search, StepWarning, StoppingRule, state_of
+from epochcast.weights import models, registry
+
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = [
+    "Decision",
+    "FinishedRuns",
+    "Guarantee",
+    "NoStopping",
+    "Patience",
+    "Reason",
+    "RunRecord",
+    "StepWarning",
+    "Stopper",
+    "StoppingRule",
+    "decide",
+]
+
+
+class Stopper(Search):
+    """Stops a run once its forecast leaves it too small a chance to beat the best of the runs before it.
+
+        stopper = Stopper(horizon=50, metric="accuracy")
+        for epoch in range(1, 51):
+            decision = stopper.update(epoch, train_and_validate())
+            if decision.stop:
+                break
+        stopper.next_run()
+
+    A run is stopped when its chance to beat the best is at most 1 - `confidence`: with `target="any"` at every step
+    up to the horizon, with "final" at the horizon. Without a best nothing is stopped. `goal` is a fixed value to beat
+    in place of the best. No run is stopped before `min_steps` of its values were seen. Runs are checked at every
+    `check_every`-th value, or, if `cutoffs` are given, once at each of these shares of the horizon. A value at step 0
+    is the untrained model's. Further arguments: see `Search`.
+    """
+
+    rule = "stopper"
+    _settings = (*Search._settings, "confidence", "min_steps", "check_every", "cutoffs", "goal")
+
+    def __init__(
+        self,
+        horizon: int,
+        metric: Metric | str,
+        confidence: float = 0.95,
+        min_steps: int = 2,
+        check_every: int = 1,
+        best: float | None = None,
+        *,
+        cutoffs: Sequence[float] | None = None,
+        target: Target = "any",
+        goal: float | None = None,
+        dry_run: bool = False,
+        non_finite: NonFinite = "stop",
+        forecaster: Forecaster | None = None,
+    ) -> None:
+        check_confidence(confidence)
+        self.confidence = float(confidence)
+        self.min_steps = _count(min_steps, "min_steps")
+        self.check_every = _count(check_every, "check_every")
+        self.cutoffs = None if cutoffs is None else _shares(cutoffs, self.check_every)
+        self.guarantee: Guarantee | None = None
+        self._forecaster = forecaster
+        self._model: str = registry()["default"] if forecaster is None else forecaster.name
+        super().__init__(horizon, metric, best=best, target=target, dry_run=dry_run, non_finite=non_finite)
+        self.goal = None if goal is None else self._finite(goal, "goal")
+
+    @classmethod
+    def calibrated(
+        cls,
+        finished_runs: ArrayLike | Sequence[ArrayLike],
+        risk: float = 0.05,
+        *,
+        metric: Metric | str,
+        horizon: int | None = None,
+        untrained: ArrayLike | None = None,
+        **options: Any,
+    ) -> Self:
+        """A stopper whose confidence is chosen on finished runs so that wrong stops stay below a bound.
+
+        `finished_runs` are complete runs [run, step] on steps 1..horizon; `untrained` holds their values before
+        training where those are known. Options are those of `Stopper`, without the confidence.
+
+        **The bound.** Let a new run be exchangeable with the finished runs, as when all configurations are drawn
+        independently from one distribution. Then the probability that this stopper stops it, although a later value
+        (`target="any"`) or its final value ("final") would have beaten the best that it was held against, is at most
+        `risk`. Without a goal this holds whatever the best is: it may come from anywhere, change from run to run or
+        during a run, and depend on the finished runs. With `goal` it holds for this goal, which must be known without
+        a look at `finished_runs`; ties count as beaten. So, on average, at most a share `risk` of all runs is stopped
+        wrongly.
+
+        **What it does not cover.** Runs that differ from the finished ones: another task, model, metric, horizon or
+        schedule of checks, or configurations proposed by a sampler that learns from results. The share of wrong stops
+        among the runs that would have won: winners are rare, and a bound on all runs says less about them. A single
+        set of finished runs: the probability is over the finished runs and the new one together, so one set can do
+        worse than the bound and another better. Runs stopped for a value that is not finite.
+
+        Raises InputError, with the smallest risk attainable, if no confidence meets the risk.
+        """
+        runs = FinishedRuns.of(finished_runs, as_metric(metric), horizon, untrained)
+        stopper = cls(runs.horizon, runs.metric, **options)
+        cutoffs = [step for step in range(1, stopper.horizon) if stopper._is_checked(step - 1.0, step, count=step)]
+        stopper.guarantee = calibrate(runs, stopper.forecaster, cutoffs, risk, target=stopper.target, goal=stopper.goal)
+        stopper.confidence = stopper.guarantee.confidence
+        return stopper
+
+    @property
+    def forecaster(self) -> Forecaster:
+        """What forecasts the runs; the default model is loaded when it is first needed."""
+        if self._forecaster is None:
+            self._forecaster = _shipped(self._model)
+        return self._forecaster
+
+    # --- the run under way ---------------------------------------------------------------------------------------
+
+    def _start_run(self) -> None:
+        super()._start_run()
+        self._stream: Stream | None = None
+        self._forecast: Forecast | None = None
+        self._forecast_of = 0  # how many values the forecast has seen
+
+    def _judge(self, step: float) -> Decision:
+        count = sum(seen > 0.0 for seen in self._steps)
+        before = self._steps[-2] if len(self._steps) > 1 else 0.0
+        if count < self.min_steps:
+            return self._decision(step, Reason.WARM_UP)
+        if not self._is_checked(before, step, count):
+            return self._decision(step, Reason.NOT_DUE)
+        forecast = self._newest_forecast()
+        rival = self.best if self.goal is None else self.goal
+        if rival is None:
+            return self._decision(step, Reason.NO_TARGET, final=final_of(forecast))
+        verdict = decide(forecast, rival, self.confidence, self.target)
+        known = {"probability": verdict.probability, "best": verdict.best, "final": verdict.final}
+        return self._decision(step, verdict.reason, **known)
+
+    def _is_checked(self, before: float, step: float, count: int) -> bool:
+        """Whether a run is checked at a step that follows step `before` and brings its `count`-th value."""
+        if count < self.min_steps:
+            return False
+        if self.cutoffs is None:
+            return count % self.check_every == 0
+        # Shares such as 0.1 are a hair off in binary.
+        return any(before < math.ceil(share * self.horizon - 1e-9) <= step for share in self.cutoffs)
+
+    def _newest_forecast(self) -> Forecast:
+        """The forecast from all values seen.
+
+        Values enter a stream one by one, so that a stopper restored from its state answers exactly as before. Where
+        most values are not checked, a stream would make forecasts for nothing.
+        """
+        if self._forecast is not None and self._forecast_of == len(self._values):
+            return self._forecast
+        if self.check_every > 1 or self.cutoffs is not None:
+            self._forecast = self.forecaster.forecast(self._values, self.horizon, self.metric, self._steps)
+        else:
+            if self._stream is None:
+                self._stream = self.forecaster.stream(self.horizon, self.metric)
+            for position in range(self._forecast_of, len(self._values)):
+                self._forecast = self._stream.update(self._values[position], self._steps[position])
+        self._forecast_of = len(self._values)
+        assert self._forecast is not None
+        return self._forecast
+
+    def _imputed(self) -> float | None:
+        return final_of(self._newest_forecast())[0]
+
+    # --- state ---------------------------------------------------------------------------------------------------
+
+    def _extra_state(self) -> dict[str, Any]:
+        return {"model": self._model, "guarantee": None if self.guarantee is None else asdict(self.guarantee)}
+
+    @classmethod
+    def from_json(cls, text: str, forecaster: Forecaster | None = None) -> Self:
+        """A stopper from what `to_json` returned; a model that does not ship must be given again."""
+        state = state_of(text, cls.rule)
+        model = str(state.get("model"))
+        if forecaster is None and model not in models():
+            raise ConfigError(f"the saved stopper forecasts with {model!r}, which does not ship; pass forecaster=...")
+        if forecaster is not None and forecaster.name != model:
+            raise ConfigError(f"the saved stopper forecasts with {model!r}, not with {forecaster.name!r}")
+        stopper = cls._restored(state, forecaster=forecaster)
+        stopper._model = model
+        try:
+            guarantee = state["guarantee"]
+            stopper.guarantee = None if guarantee is None else Guarantee(**guarantee)
+        except (KeyError, TypeError) as error:
+            raise ConfigError(f"the saved guarantee cannot be used: {error}") from None
+        return stopper
+
+
+@cache
+def _shipped(model: str) -> Forecaster:
+    """A shipped model, loaded once for all stoppers."""
+    return Forecaster(model)
+
+
+def _count(count: int, what: str) -> int:
+    if not isinstance(count, (int, np.integer)) or count < 1:
+        raise InputError(f"{what}={count!r} must be a whole number, at least 1")
+    return int(count)
+
+
+def _shares(cutoffs: Sequence[float], check_every: int) -> list[float]:
+    if check_every != 1:
+        raise InputError(f"check_every={check_every} and cutoffs={cutoffs} contradict each other; give one of them")
+    if len(cutoffs) == 0 or not all(0.0 < share < 1.0 for share in cutoffs):
+        raise InputError(f"cutoffs={cutoffs} must be shares of the horizon between 0 and 1, both excluded")
+    return sorted(float(share) for share in cutoffs)
+
+
+class Patience(Search):
+    """Stops a run after `k` values in a row that do not improve on its own best value by more than `min_delta`."""
+
+    rule = "patience"
+    _settings = (*Search._settings, "k", "min_delta")
+
+    def __init__(self, k: int, horizon: int, metric: Metric | str, *, min_delta: float = 0.0, **options: Any) -> None:
+        if not 0.0 <= min_delta < math.inf:
+            raise InputError(f"min_delta={min_delta} must be finite and not negative")
+        self.k = _count(k, "k")
+        self.min_delta = float(min_delta)
+        super().__init__(horizon, metric, **options)
+
+    def _judge(self, step: float) -> Decision:
+        return self._decision(step, Reason.NO_PROGRESS if self._values_without_gain() >= self.k else Reason.PROGRESSING)
+
+    def _values_without_gain(self) -> int:
+        sign = -1.0 if self.metric.minimize else 1.0
+        record, waited = -math.inf, 0
+        for value in self._values:
+            if sign * value > record + self.min_delta:
+                record, waited = sign * value, 0
+            else:
+                waited += 1
+        return waited
+
+
+class NoStopping(Search):
+    """Lets every run finish: what other rules are measured against."""
+
+    rule = "no_stopping"
+
+    def _judge(self, step: float) -> Decision:
+        return self._decision(step, Reason.NEVER)

@@ -1,0 +1,32 @@
+"""`import epochcast` is light: no torch, no matplotlib, no framework, and the public names are frozen."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import epochcast as ec
+
+HEAVY = ("torch", "matplotlib", "emcee", "sklearn", "pandas", "joblib", "ray", "onnx", "scipy.stats", "scipy.optimize")
+
+
+def test_import_epochcast_drags_in_nothing_heavy():
+    code = "import sys, json, epochcast; print(json.dumps(sorted(sys.modules)))"
+    loaded = json.loads(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout)
+    assert [name for name in HEAVY if name in loaded] == []
+
+
+def test_forecasting_never_imports_torch():
+    code = (
+        "import sys, epochcast as ec; ec.forecast([0.1, 0.4, 0.5], 20, 'accuracy').final.interval(0.9);"
+        "print('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout.strip() == b"False"
+
+
+def test_public_names_are_these():
+    assert set(ec.__all__) <= set(dir(ec))
+    assert {"Forecaster", "Forecast", "Metric", "forecast", "models", "sample_prior", "EpochcastError"} <= set(
+        ec.__all__
+    )

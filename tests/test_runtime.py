@@ -1,0 +1,157 @@
+"""Engines agree: torch, onnxruntime in batches, onnxruntime as a stream, and all cutoffs at once."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import epochcast as ec
+from epochcast.anchor import Anchor
+from epochcast.curve import Curves
+from epochcast.model import ModelConfig, SetModel, StreamModel
+from epochcast.prior import paper
+from epochcast.runtime import StreamEngine, load_network
+from epochcast.weights import find, read_safetensors
+
+CURVES = paper.sample(40, np.random.default_rng(11)).noisy
+
+
+def _torch_network(name: str):
+    arrays, header = read_safetensors(find(name).weights)
+    config = ModelConfig(**json.loads(header["config"])["model"])
+    network = SetModel(config) if config.layout == "set" else StreamModel(config)
+    own = network.state_dict()
+    network.load_state_dict({key: torch.from_numpy(np.array(arrays[key])) for key in own})
+    return network.eval()
+
+
+@pytest.mark.parametrize("cutoff", [1, 10, 50, 99])
+@pytest.mark.parametrize("name", ec.models())
+def test_onnxruntime_agrees_with_torch(name, cutoff):
+    engine, network = load_network(name), _torch_network(name)
+    curves = Curves.of(CURVES[:, :cutoff])
+    queries = np.broadcast_to(np.arange(cutoff + 1.0, 101.0), (40, 100 - cutoff))
+    answer = engine.predict(curves, queries, 100)
+    recorded = {}
+
+    class Recorder:
+        def __init__(self, session):
+            self.session = session
+
+        def run(self, names, feed):
+            recorded.update(feed=feed, raw=self.session.run(names, feed)[0])
+            return self.session.run(names, feed)
+
+    engine.session = Recorder(engine.session)
+    engine.predict(curves[:8], queries[:8], 100)
+    with torch.no_grad():
+        raw = network(*(torch.from_numpy(np.array(value)) for value in _ordered(network, recorded["feed"])))
+    raw = raw[0] if isinstance(raw, tuple) else raw
+    np.testing.assert_allclose(recorded["raw"], raw.numpy(), atol=1e-4)
+    assert answer.shape == (40, 100 - cutoff)
+
+
+def _ordered(network, feed):
+    names = ("steps", "values", "observed", "queries")
+    if isinstance(network, StreamModel):
+        names = ("tokens", "past", "positions", "cutoff_features", "query_features")
+    return [feed[name] for name in names]
+
+
+def _stream_engines() -> list[str]:
+    return [name for name in ec.models() if isinstance(load_network(name), StreamEngine)]
+
+
+@pytest.mark.parametrize("name", _stream_engines())
+def test_all_cutoffs_at_once_equal_one_cutoff_at_a_time(name):
+    engine = load_network(name)
+    curves = CURVES[:5]
+    for cutoffs, answer in engine.predict_all_cutoffs(curves, 100):
+        for i, cutoff in enumerate(cutoffs):
+            if cutoff not in (0, 1, 9, 10, 47, 99):
+                continue
+            queries = np.broadcast_to(np.arange(cutoff + 1.0, 101.0), (5, 100 - cutoff))
+            single = engine.predict(Curves.of(curves[:, :cutoff]), queries, 100)
+            skipped = cutoff - cutoffs[0]
+            np.testing.assert_allclose(answer.means[:, i, skipped:], single.means, atol=1e-4)
+            np.testing.assert_allclose(answer.log_scales[:, i, skipped:], single.log_scales, atol=1e-4)
+            np.testing.assert_allclose(answer.log_weights[:, i, skipped:], single.log_weights, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ec.models())
+def test_large_batch_is_cut_into_chunks_without_a_seam(name):
+    engine = load_network(name)
+    draw = paper.sample(150, np.random.default_rng(3)).noisy[:, :60]
+    queries = np.full((150, 1), 100.0)
+    whole = engine.predict(Curves.of(draw), queries, 100)
+    for i in (0, 70, 149):
+        one = engine.predict(Curves.of(draw[i : i + 1]), queries[:1], 100)
+        np.testing.assert_allclose(whole[i].cdf(0.5), one[0].cdf(0.5), atol=1e-5)
+
+
+def test_stream_session_keeps_keys_and_values_of_every_token():
+    engine = load_network(_stream_engines()[0])
+    session = engine.session_for_one()
+    fed = []
+    run = engine.session.run
+
+    class Counter:
+        def run(self, names, feed):
+            fed.append(feed["tokens"].shape[1])
+            return run(names, feed)
+
+    engine.session = Counter()
+    for cutoff in (1, 2, 3, 10):
+        session.predict(Curves.of(CURVES[:1, :cutoff]), np.array([[100.0]]), 100)
+    assert fed == [2, 1, 1, 7]
+
+
+class TestAnchor:
+    """The closed-form answer against direct linear algebra."""
+
+    anchor = Anchor.fit(paper.sample(4_000, np.random.default_rng(0)).noiseless, 3, 4, np.random.default_rng(1))
+
+    def _direct(self, steps, values, queries):
+        """Weights over (cluster, noise level) and the predictive mean, from joint Gaussians."""
+        from epochcast.anchor import LOG_NOISE_LEVELS
+
+        functions, means = self.anchor.functions, self.anchor.means
+        index, ahead = steps.astype(int) - 1, queries.astype(int) - 1
+        log_weights, centres = [], []
+        for k in range(self.anchor.clusters):
+            for level in LOG_NOISE_LEVELS:
+                kernel = functions[k, index] @ functions[k, index].T + np.exp(2 * level) * np.eye(len(index))
+                residual = values - means[k, index]
+                solved = np.linalg.solve(kernel, residual)
+                evidence = -0.5 * residual @ solved - 0.5 * np.linalg.slogdet(kernel)[1]
+                log_weights.append(np.log(self.anchor.shares[k]) - 0.5 * (level + 4) ** 2 + evidence)
+                centres.append(means[k, ahead] + functions[k, ahead] @ functions[k, index].T @ solved)
+        weights = np.exp(np.array(log_weights) - max(log_weights))
+        return weights / weights.sum(), np.array(centres)
+
+    @pytest.mark.parametrize("steps", [np.arange(1.0, 8.0), np.array([1.0, 4.0, 5.0, 30.0])], ids=["grid", "gaps"])
+    def test_belief_equals_direct_gaussian_conditioning(self, steps):
+        values = 0.4 + 0.1 * np.log(steps) + 0.02 * np.random.default_rng(2).standard_normal(len(steps))
+        queries = np.array([40.0, 100.0])
+        weights, centres = self._direct(steps, values, queries)
+        belief = self.anchor.belief(Curves.of(values, steps))
+        log_weights, means, _ = self.anchor.components(belief, queries[None])
+        np.testing.assert_allclose(belief.weights[0], weights.reshape(self.anchor.clusters, -1).sum(axis=1), atol=1e-6)
+        np.testing.assert_allclose((np.exp(log_weights) * means).sum(axis=-1)[0], weights @ centres, atol=1e-5)
+
+    def test_beliefs_at_all_cutoffs_equal_belief_at_each(self):
+        values = CURVES[:3, :20]
+        every = self.anchor.beliefs(values)
+        for cutoff in (0, 1, 7, 20):
+            one = self.anchor.belief(Curves.of(values[:, :cutoff]))
+            np.testing.assert_allclose(every.weights[:, cutoff], one.weights, atol=1e-9)
+            np.testing.assert_allclose(every.coefficients[:, cutoff], one.coefficients, atol=1e-8)
+            np.testing.assert_allclose(every.noise[:, cutoff], one.noise, rtol=1e-8)
+
+    def test_steps_between_the_grid_are_interpolated(self):
+        functions, means = self.anchor._at(np.array([[2.0, 2.5, 3.0]]))
+        np.testing.assert_allclose(functions[0, 1], (functions[0, 0] + functions[0, 2]) / 2)
+        np.testing.assert_allclose(means[0, 1], (means[0, 0] + means[0, 2]) / 2)

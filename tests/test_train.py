@@ -1,0 +1,166 @@
+"""Training: exact resume, refusal of bad losses and configurations, data-parallel equality."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from epochcast.errors import ConfigError, TrainingError
+from epochcast.model import PAPER_SIZES, ModelConfig
+from epochcast.muon import orthogonalise
+from epochcast.train import RECIPES, TrainConfig, Trainer, with_changes
+
+TINY_SET = TrainConfig(
+    model=ModelConfig("set", "bars", layers=2, width=16, heads=2, hidden=32, outputs=20),
+    curves=240,
+    batch=8,
+    horizon=20,
+    targets="exact",
+)
+TINY_STREAM = replace(
+    TINY_SET,
+    model=ModelConfig(layers=1, width=16, heads=2, hidden=32, outputs=3, decoder=16, functions=3),
+    targets="antithetic",
+)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _small_anchor(monkeypatch):
+    monkeypatch.setattr("epochcast.train._ANCHOR_CURVES", 2_000)
+
+
+def _state(trainer: Trainer) -> dict[str, torch.Tensor]:
+    state = {f"model.{k}": v for k, v in trainer.objective.network.state_dict().items()}
+    for i, optimizer in enumerate(trainer.optimizers):
+        for index, entries in optimizer.state_dict()["state"].items():
+            state |= {f"{i}.{index}.{key}": value for key, value in entries.items()}
+    return state
+
+
+@pytest.mark.parametrize("config", [TINY_SET, TINY_STREAM], ids=["set", "stream"])
+@pytest.mark.parametrize("first", [10, 15, 29])
+def test_resume_after_any_step_equals_an_uninterrupted_run(config, first, tmp_path):
+    whole = Trainer(config)
+    whole.run(steps=30)
+    before = Trainer(config)
+    before.run(steps=first)
+    before.save(tmp_path / "c.safetensors")
+    after = Trainer.resume(tmp_path / "c.safetensors")
+    after.run(steps=30 - first)
+    assert after.step == whole.step == 30
+    assert after.loss == whole.loss
+    expected = _state(whole)
+    assert all(torch.equal(value, expected[name]) for name, value in _state(after).items())
+    assert _state(after).keys() == expected.keys()
+
+
+@pytest.mark.parametrize(
+    ("head", "targets", "optimizer"),
+    [
+        ("bars", "noisy", "adam"),
+        ("bars", "exact", "muon"),
+        ("mixture", "noisy", "adam"),
+        ("mixture", "antithetic", "muon"),
+    ],
+)
+def test_training_lowers_the_loss_for_every_recipe_of_the_set_model(head, targets, optimizer):
+    config = replace(TINY_SET, model=replace(TINY_SET.model, head=head), targets=targets, optimizer=optimizer)
+    trainer = Trainer(replace(config, curves=2400, adam_rate=5e-3))
+    losses: list[float] = []
+    trainer.run(report=lambda t: losses.append(t.loss))
+    assert np.mean(losses[-50:]) < np.mean(losses[:20]) - 0.3
+
+
+def test_training_with_a_non_finite_loss_stops_before_the_optimiser_step(monkeypatch):
+    trainer = Trainer(TINY_SET)
+    trainer.run(steps=2)
+    before = {name: value.clone() for name, value in _state(trainer).items()}
+    monkeypatch.setattr(
+        trainer.objective, "loss", lambda draw, rng: trainer.objective.network.head.weight.sum() * np.nan
+    )
+    with pytest.raises(TrainingError, match="nan at step 2"):
+        trainer.run(steps=1)
+    assert all(torch.equal(value, before[name]) for name, value in _state(trainer).items())
+
+
+def test_two_processes_give_the_loss_curve_of_one_with_the_doubled_batch(tmp_path):
+    config = replace(TINY_SET, batch=16, shards=2, curves=160)
+    single = Trainer(config)
+    losses: list[float] = []
+    single.run(report=lambda t: losses.append(t.loss))
+    script = tmp_path / "worker.py"
+    script.write_text(
+        "import json, sys, torch; torch.set_num_threads(1)\n"
+        "from epochcast.train import TrainConfig, Trainer, join_processes\n"
+        "rank = join_processes()\n"
+        "trainer = Trainer(TrainConfig.from_json(open(sys.argv[1]).read()))\n"
+        "losses = []\n"
+        "trainer.run(report=lambda t: losses.append(t.loss))\n"
+        "if rank == 0: open(sys.argv[2], 'w').write(json.dumps(losses))\n"
+        "torch.distributed.destroy_process_group()\n"
+    )
+    (tmp_path / "config.json").write_text(config.to_json())
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", str(script)]
+    arguments = [str(tmp_path / "config.json"), str(tmp_path / "losses.json")]
+    subprocess.run(command + arguments, check=True, capture_output=True, timeout=300)
+    parallel = json.loads((tmp_path / "losses.json").read_text())
+    np.testing.assert_allclose(parallel, losses, atol=2e-4)
+    other = Trainer(replace(config, seed=1))  # negative control: other curves, another loss curve
+    other_losses: list[float] = []
+    other.run(report=lambda t: other_losses.append(t.loss))
+    assert np.abs(np.array(other_losses) - losses).max() > 2e-3
+
+
+def test_orthogonalise_brings_singular_values_close_to_one():
+    matrix = torch.from_numpy(np.random.default_rng(0).standard_normal((40, 24)).astype(np.float32))
+    for shape in (matrix, matrix.T):
+        singular = torch.linalg.svdvals(orthogonalise(shape))
+        assert 0.6 < singular.min() < singular.max() < 1.3
+
+
+@pytest.mark.parametrize("name", list(RECIPES))
+def test_config_survives_json_for_every_recipe(name):
+    assert TrainConfig.from_json(RECIPES[name].to_json()) == RECIPES[name]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not JSON"),
+        ("[]", "JSON object"),
+        ('{"epochs": 3}', "unknown key 'epochs'"),
+        ('{"model": {"depth": 3}}', "unknown key 'depth'"),
+        ('{"batch": "32"}', "should be of type int"),
+        ('{"batch": 30, "shards": 4}', "multiple of shards"),
+        ('{"warmup": 1.5}', "warmup=1.5"),
+        ('{"model": {"width": 100, "heads": 3}}', "multiple of heads"),
+        ('{"curves": 0}', "at least 1"),
+    ],
+)
+def test_config_with_a_mistake_is_refused(text, message):
+    with pytest.raises(ConfigError, match=message):
+        TrainConfig.from_json(text)
+
+
+def test_with_changes_ignores_what_is_not_given():
+    assert with_changes(TINY_SET, curves=None, batch=4).batch == 4
+
+
+@pytest.mark.parametrize(("size", "weights"), [("P1", 0.6e6), ("P2", 1.8e6), ("P3", 26e6)])
+def test_paper_sizes_have_the_papers_number_of_weights(size, weights):
+    from epochcast.model import SetModel
+
+    with torch.device("meta"):
+        count = sum(p.numel() for p in SetModel(PAPER_SIZES[size]).parameters())
+    assert count == pytest.approx(weights, rel=0.15)
