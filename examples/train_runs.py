@@ -1,6 +1,6 @@
 """Train eight small networks and keep what a training loop would log of them, one CSV per run.
 
-    python examples/train_runs.py                     # writes examples/runs/*.csv, about a minute on one core
+    python examples/train_runs.py                     # writes src/epochcast/data/runs/*.csv, about a minute on one core
 
 The runs show what curves do: saturate, crawl, jump when the learning rate drops, overfit, diverge. The other examples
 forecast them from their first epochs and compare with how they went on.
@@ -23,6 +23,7 @@ from rich.progress import Progress
 from sklearn import datasets
 from torch import Tensor, nn
 
+RUNS_FOLDER = Path(__file__).parents[1] / "src" / "epochcast" / "data" / "runs"
 COLUMNS = ("epoch", "train_loss", "val_loss", "val_acc")
 SEED = 0
 
@@ -137,7 +138,7 @@ class Run:
 
 
 RUNS = (
-    Run("digits_mlp", digits, lambda: mlp(64, 32, 10), torch.optim.SGD, 0.005),
+    Run("digits_mlp", digits, lambda: mlp(64, 32, 10), torch.optim.SGD, 0.02),
     Run("digits_cnn_cosine", digits, cnn, torch.optim.SGD, 0.3, cosine),
     Run("digits_mlp_step", digits, lambda: mlp(64, 16, 10), torch.optim.Adam, 0.06, step_drops, batch_size=16),
     Run("letters_rnn", most_frequent_letter, lambda: Recurrent(4, 16, 4), torch.optim.Adam, 0.002),
@@ -184,7 +185,7 @@ def _validate(network: nn.Module, data: Data) -> dict[str, float]:
 
 
 def main(
-    output: Annotated[Path, typer.Option(help="Folder of the CSV files.")] = Path(__file__).with_name("runs"),
+    output: Annotated[Path, typer.Option(help="Folder of the CSV files.")] = RUNS_FOLDER,
 ) -> None:
     """Train all runs and write their logs."""
     torch.set_num_threads(1)

@@ -10,8 +10,8 @@ import hashlib
 import json
 from pathlib import Path
 
-from epochcast.export import export
 from epochcast.experiments.prior import evaluate, row
+from epochcast.export import export
 from epochcast.runtime import load_network
 from epochcast.train import Trainer
 from epochcast.weights import FOLDER

@@ -34,9 +34,9 @@ def pool(prior: CollapsedPrior) -> np.ndarray:
 
 
 class LineTarget:
-    """The straight line of `linear_gaussian` as a target; coordinates are the coefficients themselves."""
+    """The straight line of `linear_gaussian` as a target, in coordinates that make its prior standard normal."""
 
-    moves: Sequence[smc.Move] = (smc.Difference(np.arange(2)),)
+    moves: Sequence[smc.Move] = (smc.Difference(np.arange(2)), smc.Autoregression(np.arange(2)))
 
     def __init__(self, noise: float) -> None:
         self._line = linear_gaussian.Line(noise)
@@ -45,10 +45,11 @@ class LineTarget:
         return self._line.log_likelihood(points.T)
 
     def coordinates(self, points: np.ndarray, temperature: float) -> np.ndarray:
-        return points
+        return points / linear_gaussian.PRIOR_SD[:, None]
 
     def evaluate(self, coordinates: np.ndarray, temperature: float) -> smc.Evaluation:
-        return smc.Evaluation(coordinates, self._line.log_prior(coordinates.T), self.log_likelihood(coordinates))
+        points = coordinates * linear_gaussian.PRIOR_SD[:, None]
+        return smc.Evaluation(points, self._line.log_prior(points.T), self.log_likelihood(points))
 
     def allowed(self, points: np.ndarray) -> np.ndarray:
         return np.ones(points.shape[1], dtype=bool)
@@ -210,7 +211,7 @@ def test_engine_on_a_batch_equals_single_curves_whatever_the_queries() -> None:
 
 @pytest.mark.parametrize(
     "values",
-    [[], [0.5], [0.5] * 10, [0.5] * 90, [0.0] * 5, [1.0] * 5, [0.9, 0.5, 0.1], [7.0, 8.0], [1e-9, 1e-8]],
+    [[], [0.5], [0.5] * 10, [0.5] * 90, [0.0] * 5, [1.0] * 5, [0.9, 0.5, 0.1], [7.0, 8.0], [1e-9, 1e-8], [1e3]],
     ids=lambda values: str(values)[:30],
 )
 def test_engine_on_a_degenerate_curve_gives_finite_numbers(values: list[float]) -> None:
@@ -249,6 +250,12 @@ def test_engine_with_another_horizon_stays_in_the_prior_up_to_it() -> None:
     engine = ExactEngine(QUICK)
     forecast = engine.predict(Curves.of([0.2, 0.3], steps=[1.5, 200.0]), np.array([[500.0, 2000.0]]), 2000.0)
     assert ((forecast.means >= 0) & (forecast.means <= 1)).all()
+
+
+def test_engine_on_steps_below_one_gives_finite_numbers() -> None:
+    curve = Curves.of([0.1, 0.2, 0.3, 0.35], steps=[1e-3, 0.02, 0.5, 1.0])
+    forecast = ExactEngine(QUICK).predict(curve, QUERIES, 100.0)
+    assert np.isfinite(forecast.mean()).all()
 
 
 def test_engine_reports_progress_per_curve() -> None:

@@ -30,3 +30,23 @@ def test_public_names_are_these():
     assert {"Forecaster", "Forecast", "Metric", "forecast", "models", "sample_prior", "EpochcastError"} <= set(
         ec.__all__
     )
+
+
+def test_core_install_needs_neither_torch_nor_cuda():
+    from importlib.metadata import PackageNotFoundError, requires
+
+    from packaging.requirements import Requirement
+
+    needed, waiting = set(), ["epochcast"]
+    while waiting:
+        name = waiting.pop().lower().replace("_", "-")
+        if name in needed:
+            continue
+        needed.add(name)
+        try:
+            listed = [Requirement(line) for line in requires(name) or []]
+        except PackageNotFoundError:  # not wanted on this platform
+            continue
+        waiting += [need.name for need in listed if need.marker is None or need.marker.evaluate({"extra": ""})]
+    assert {"numpy", "scipy", "onnxruntime", "safetensors", "typer", "rich"} <= needed
+    assert not [name for name in needed if name.startswith(("torch", "nvidia", "cuda", "triton", "onnxruntime-gpu"))]

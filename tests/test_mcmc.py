@@ -217,7 +217,7 @@ def test_engine_with_another_seed_gives_another_forecast() -> None:
 
 
 def test_engine_with_another_horizon_and_steps_of_its_own_gives_a_forecast() -> None:
-    observed = Curves.of([0.2, 0.3, 0.35], steps=[0.5, 2.0, 7.0])
+    observed = Curves.of([0.1, 0.2, 0.35], steps=[1e-3, 0.5, 7.0])
     forecast = predict(McmcEngine("pp", SHORT), observed, np.array([[8.0, 22.0]]), horizon=22.0)
     assert np.isfinite(forecast.mean()).all()
 

@@ -84,7 +84,7 @@ def transformer_shapes(x_shape: torch.Size, width: int, depth: int, n_classes: i
 
 
 def transformer(maps: list[Linear], x: Tensor, activation: Activation, drop: Activation) -> Tensor:
-    """Blocks of one head that normalise first; one-hot places beside the channels make the embedding of places a linear map."""
+    """Blocks of one head that normalise first. One-hot places beside the channels make their embedding linear too."""
     n_models, n_examples, n_steps, _ = x.shape
     places = torch.eye(n_steps).expand(n_models, n_examples, -1, -1)
     x = maps[0](torch.cat([x, places], dim=3))
@@ -111,7 +111,7 @@ FAMILIES = {
     "mlp": Family(mlp_shapes, mlp, (4, 8, 16, 32, 64, 128), (0, 1, 1, 2, 2, 3)),
     "cnn": Family(cnn_shapes, cnn, (2, 4, 8, 16), (1, 2)),
     "rnn": Family(rnn_shapes, rnn, (4, 8, 16, 32), (1, 2)),
-    "transformer": Family(transformer_shapes, transformer, (4, 8, 16), (1, 2)),
+    "transformer": Family(transformer_shapes, transformer, (4, 8, 16), (1, 1, 2)),
 }
 
 

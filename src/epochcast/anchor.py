@@ -107,7 +107,7 @@ class Anchor:
 
     @property
     def horizon(self) -> int:
-        return self.means.shape[1]
+        return int(self.means.shape[1])
 
     @property
     def clusters(self) -> int:
@@ -125,7 +125,7 @@ class Anchor:
     def _log_prior(self) -> Array:
         """[cluster, noise level]"""
         level = -0.5 * (LOG_NOISE_LEVELS + 4.0) ** 2  # log sigma ~ N(-4, 1)
-        return np.log(self.shares)[:, None] + level - logsumexp(level)
+        return np.asarray(np.log(self.shares)[:, None] + level - logsumexp(level))
 
     # --- posteriors ----------------------------------------------------------------------------------------------
 

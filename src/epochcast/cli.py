@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
@@ -49,7 +50,9 @@ def forecast(
     horizon: HorizonOption,
     metric: MetricOption,
     column: Annotated[str | None, typer.Option(help="the column to forecast, if the file has several")] = None,
-    cutoff: Annotated[int | None, typer.Option(help="use only the first values; the rest is drawn as the truth")] = None,
+    cutoff: Annotated[
+        int | None, typer.Option(help="use only the first values; the rest is drawn as the truth")
+    ] = None,
     untrained: Annotated[float | None, typer.Option(help="the metric of the untrained model, for losses")] = None,
     best: Annotated[float | None, typer.Option(help="report the probability to beat this value")] = None,
     missing: Annotated[str, typer.Option(help="what to do with NaN: error or drop")] = "error",
@@ -97,11 +100,11 @@ def demo(
     runs = demo_runs()
     for run in runs[:1]:
         result = forecaster.forecast(run.values[:10], len(run.values), run.metric)
-        console.print(f"[bold]{run.name}[/bold]: {run.about}; seen up to step 10, forecast to step {len(run.values)}\n")
+        console.print(f"[bold]{run.name}[/bold]: {run.about}, seen for 10 of {len(run.values)} epochs\n")
         _show(result, (np.arange(11.0, len(run.values) + 1.0), run.values[10:]), None)
-    table = Table(title="more runs, each seen for 10 steps", title_justify="left", header_style="bold")
-    for heading in ("run", "metric", "now", "forecast of the end", "90 % interval", "what came"):
-        table.add_column(heading, justify="left" if heading in ("run", "metric") else "right")
+    table = Table(title="all runs, each seen for 10 steps", title_justify="left", header_style="bold", box=SIMPLE)
+    for heading in ("run", "metric", "now", "median", "90 % interval", "what came"):
+        table.add_column(heading, justify="left" if heading in ("run", "metric") else "right", no_wrap=True)
     for run in runs:
         final = forecaster.forecast(run.values[:10], len(run.values), run.metric).final
         low, high = final.interval(0.9)
@@ -223,8 +226,9 @@ def _show(result: Forecast, truth: tuple[Any, Any] | None, best: float | None) -
 
 
 def _save_plot(result: Forecast, path: Path, truth: Any) -> None:
-    figure = result.plot(truth=truth).figure
-    figure.savefig(path, dpi=150)
+    figure = result.plot(truth=truth).get_figure(root=True)
+    if figure is not None:
+        figure.savefig(path, dpi=150)
 
 
 def _floats(text: str) -> list[float]:

@@ -182,7 +182,9 @@ class CollapsedPosterior:
         self._shift = self._precision @ coefficients.mean(axis=1)
 
     def log_likelihood(self, points: Array) -> Array:
-        return self._log_likelihood(points, *_bases(points, self._log_steps))
+        with np.errstate(over="ignore", invalid="ignore"):  # t^-alpha below step 1 has no bound
+            total = self._log_likelihood(points, *_bases(points, self._log_steps))
+        return np.where(np.isnan(total), -np.inf, total)
 
     def _log_likelihood(self, points: Array, pow3: Array, janoschek: Array) -> Array:
         residuals = points[_POW3] * pow3

@@ -15,7 +15,16 @@ FOLDER = Path(__file__).parent / "data" / "runs"
 SEEN = 10
 
 # file, column, metric, what it is; made by examples/train_runs.py
-_RUNS: tuple[tuple[str, str, str, str], ...] = ()
+_RUNS = (
+    ("digits_mlp", "val_acc", "accuracy", "an MLP on handwritten digits"),
+    ("digits_cnn_cosine", "val_acc", "accuracy", "a CNN with a cosine schedule"),
+    ("digits_mlp_step", "val_acc", "accuracy", "an MLP whose learning rate drops twice"),
+    ("letters_rnn", "val_acc", "accuracy", "a recurrent network with a slow start"),
+    ("wine_too_slow", "val_acc", "accuracy", "a learning rate far too small"),
+    ("breast_cancer_logistic", "val_loss", "log_loss", "logistic regression"),
+    ("digits_overfit", "val_loss", "log_loss", "a network that overfits"),
+    ("digits_diverging", "val_acc", "accuracy", "a learning rate far too large"),
+)
 
 
 @dataclass(frozen=True)
@@ -42,7 +51,9 @@ def draw_runs(forecaster: Forecaster, runs: list[DemoRun], path: Path) -> None:
 
     columns = 3
     lines = -(-len(runs) // columns)
-    figure, axes = plt.subplots(lines, columns, figsize=(4.6 * columns, 3.2 * lines), layout="constrained", squeeze=False)
+    figure, axes = plt.subplots(
+        lines, columns, figsize=(4.6 * columns, 3.2 * lines), layout="constrained", squeeze=False
+    )
     for ax, run in zip(axes.flat, runs, strict=False):
         forecast = forecaster.forecast(run.values[:SEEN], len(run.values), run.metric)
         forecast.plot(ax, truth=run.values, title=f"{run.name}: {run.about}")

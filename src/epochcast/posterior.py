@@ -23,7 +23,7 @@ from epochcast.prior.families import PAPER_FAMILIES, Array, Family, Uniform
 # Eight standard deviations below the prior's mean: an exactly constant curve would drive sigma below what numbers hold.
 SMALLEST_LOG_SIGMA = paper.LOG_SIGMA.mean - 8.0 * paper.LOG_SIGMA.sd
 
-_LARGEST_VALUE = 1e6
+_LARGEST_VALUE = 1e3
 _LARGEST_GRID = 1000  # steps on which constraints are checked; longer horizons are thinned
 
 
@@ -143,7 +143,8 @@ class PaperPosterior:
         if len(inside) == 0:
             return total
         chosen = parameters[inside]
-        curves = paper.evaluate(chosen, self._steps)
+        with np.errstate(over="ignore", invalid="ignore"):  # t^-alpha below step 1 has no bound
+            curves = paper.evaluate(chosen, self._steps)
         grid = curves[:, : self._grid]
         allowed = (grid.min(axis=-1) >= 0.0) & (grid.max(axis=-1) <= 1.0) & (grid[:, 0] < grid[:, -1])
         log_prior = -0.5 * (chosen - self._mean) ** 2 @ self._precision

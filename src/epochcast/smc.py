@@ -21,7 +21,8 @@ Mask = NDArray[np.bool_]
 Index = NDArray[np.intp]
 
 _ESS = 0.5  # share of the effective size that a rise in temperature must leave
-_SMALLEST_RISE = 1e-12
+_SMALLEST_RISE = 1e-12  # of the temperature, at first
+_SMALLEST_GROWTH = 0.02  # of the temperature, later: bounds the number of temperatures, whatever the data
 _SHARES = np.array([0.3, 0.6, 1.0])  # of a block's coordinates that one proposal changes
 _WHOLE_DIFFERENCES = 0.1  # share of proposals that add a whole difference, which leads from mode to mode
 _SPREAD = 0.5  # of the logarithm of the length of a step
@@ -63,7 +64,7 @@ class Target(Protocol):
     moves: Sequence[Move]  # taken in turns
 
     def log_likelihood(self, points: Array) -> Array:
-        """Log-likelihood [particle] of points [parameter, particle]."""
+        """Log-likelihood [particle] of points [parameter, particle]; -inf where it is undefined."""
         ...
 
     def coordinates(self, points: Array, temperature: float) -> Array:
@@ -111,7 +112,7 @@ def sample(
     log_likelihood = target.log_likelihood(points)
     temperature, log_evidence, temperatures = 0.0, 0.0, []
     while temperature < 1.0:
-        rise = _rise(log_likelihood, 1.0 - temperature, _ESS * particles)
+        rise = _rise(log_likelihood, temperature, _ESS * particles)
         temperature = 1.0 if rise >= 1.0 - temperature else temperature + rise
         weights = np.exp(rise * (log_likelihood - log_likelihood.max()))
         log_evidence += math.log(weights.mean()) + rise * float(log_likelihood.max())
@@ -130,21 +131,21 @@ def sample(
     return Result(np.concatenate(kept, axis=1), log_evidence, tuple(temperatures), float(np.mean(accepted)))
 
 
-def _rise(log_likelihood: Array, largest: float, size: float) -> float:
-    """The largest rise in temperature that leaves an effective size of at least `size`, by bisection."""
+def _rise(log_likelihood: Array, temperature: float, size: float) -> float:
+    """The largest rise from a temperature that leaves an effective size of at least `size`, by bisection."""
     relative = log_likelihood - log_likelihood.max()
 
     def effective_size(rise: float) -> float:
         weights = np.exp(rise * relative)
         return float(weights.sum() ** 2 / (weights**2).sum())
 
-    if effective_size(largest) >= size:
-        return largest
-    low, high = 0.0, largest
-    while high - low > 1e-6 * high and high > _SMALLEST_RISE:
+    low, high = max(_SMALLEST_RISE, _SMALLEST_GROWTH * temperature), 1.0 - temperature
+    if low >= high or effective_size(high) >= size:
+        return high
+    while high - low > 1e-6 * high:
         middle = (low + high) / 2
         low, high = (low, middle) if effective_size(middle) < size else (middle, high)
-    return max(low, _SMALLEST_RISE)
+    return low
 
 
 def _resample(weights: Array, count: int, rng: np.random.Generator) -> Index:

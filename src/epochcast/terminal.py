@@ -12,7 +12,7 @@ Array = NDArray[np.float64]
 
 _HEIGHT, _MARGIN = 16, 9
 _SHADES = {0.95: ("░", "blue"), 0.8: ("▒", "blue"), 0.5: ("▓", "blue")}
-_MEDIAN, _SEEN, _TRUTH = ("━", "bold cyan"), ("●", "bold"), ("×", "bold red")
+_MEDIAN, _SEEN, _TRUTH = ("━", "bold cyan"), ("●", "bold"), ("+", "bold red")
 
 
 def fan_chart(

@@ -173,7 +173,7 @@ class Trainer:
         return float(total)
 
     def evaluate(self, curves: int = 500) -> list[float]:
-        """Mean log-likelihood of the unseen part at 10/20/40/80 % on fixed curves, with the oracle's control variate."""
+        """Mean log-likelihood at 10/20/40/80 % on fixed curves, with the control variate of the experiments."""
         draw = self.objective.sampler(curves, np.random.default_rng(_VALIDATION_SEED))
         z = (draw.noisy - draw.noiseless) / draw.sigma[:, None]
         oracle = -0.5 * z**2 - np.log(draw.sigma)[:, None] - 0.5 * math.log(2.0 * math.pi)

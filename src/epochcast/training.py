@@ -44,7 +44,12 @@ class TrainingRun:
 
     def finish(self, out: Path, name: str) -> None:
         """Train to the end, then write the model; every process trains, the first one writes."""
-        columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), TextColumn("{task.fields[scores]}"))
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[scores]}"),
+        )
         with Progress(*columns, console=self.console) as progress:
             total = self.trainer.config.steps
             task = progress.add_task("training", total=total, completed=self.trainer.step, scores=self._scores)
@@ -59,8 +64,8 @@ class TrainingRun:
         if self.rank == 0:
             self._save()
             weights, graph = export(self.trainer, out, name)
-            scores = _shown(self.trainer.evaluate(1_000))
-            self.console.print(f"log-likelihood at 10/20/40/80 %: {scores}\nwrote {weights} and {graph}")
+            reached = _shown(self.trainer.evaluate(1_000))
+            self.console.print(f"log-likelihood at 10/20/40/80 %: {reached}\nwrote {weights} and {graph}")
 
     def _look_after(self, trainer: Trainer) -> None:
         now = time.monotonic()

@@ -42,7 +42,7 @@ class Scores:
     @property
     def controlled(self) -> Array:
         """Log-likelihood with the oracle's control variate."""
-        return self.log_likelihood - self.oracle + paper.ORACLE_LOG_LIKELIHOOD
+        return np.asarray(self.log_likelihood - self.oracle + paper.ORACLE_LOG_LIKELIHOOD)
 
 
 @dataclass(frozen=True)
@@ -83,9 +83,9 @@ def predict(engine: Engine, values: Array, cutoff: int, queries: Array) -> Distr
 def pit_values(engine: Engine, draw: paper.Draw, cutoff: int, rng: np.random.Generator) -> Array:
     """The cdf at ONE random unseen value per curve: independent and uniform for an exact forecaster."""
     count, horizon = draw.noisy.shape
-    step = rng.integers(cutoff + 1, horizon + 1, size=count)
-    truth = draw.noisy[np.arange(count), step - 1]
-    return predict(engine, draw.noisy, cutoff, step[:, None].astype(np.float64)).cdf(truth[:, None])[:, 0]
+    step: NDArray[np.int64] = rng.integers(cutoff + 1, horizon + 1, size=(count, 1))
+    truth = np.take_along_axis(draw.noisy, step - 1, axis=1)  # [curve, 1]
+    return np.ravel(predict(engine, draw.noisy, cutoff, step.astype(np.float64)).cdf(truth))
 
 
 def score(
@@ -102,7 +102,7 @@ def score(
         raise InputError(f"cutoff {share} leaves nothing to forecast; it must be at least 0 and below 1")
     oracle = oracle_scores(draw)[:, cutoff:].mean(axis=1)
     ahead = np.arange(cutoff + 1.0, horizon + 1.0)
-    target = rng.integers(len(ahead), size=count)
+    target = rng.integers(len(ahead), size=(count,))
     log_likelihood, pit = np.empty(count), np.empty(count)
     for start in range(0, count, _CHUNK):
         part = slice(start, min(start + _CHUNK, count))
@@ -143,16 +143,19 @@ def row(model: str, scores: Scores) -> Row:
     mean, error = _mean_and_error(scores.log_likelihood)
     controlled, controlled_error = _mean_and_error(scores.controlled)
     return Row(
-        model,
-        scores.cutoff,
-        len(scores.pit),
-        mean,
-        error,
-        controlled,
-        controlled_error,
-        calibration.ks,
-        *calibration.coverage.values(),
-        calibration.passes(),
+        model=model,
+        cutoff=scores.cutoff,
+        curves=len(scores.pit),
+        log_likelihood=mean,
+        log_likelihood_error=error,
+        controlled=controlled,
+        controlled_error=controlled_error,
+        pit_ks=calibration.ks,
+        coverage50=calibration.coverage[0.5],
+        coverage80=calibration.coverage[0.8],
+        coverage90=calibration.coverage[0.9],
+        coverage95=calibration.coverage[0.95],
+        calibrated=calibration.passes(),
     )
 
 
