@@ -100,7 +100,7 @@ def test_evaluate_prior_prints_rows_with_errors():
     assert [row["cutoff"] for row in rows] == [10, 80]
     assert rows[0]["log_likelihood"] < rows[1]["log_likelihood"] + 1.0
     assert rows[0]["curves"] == 50
-    assert "control variate" in run("evaluate", "prior", "--model", "stream", "--curves", "20").stdout
+    assert "controlled" in run("evaluate", "prior", "--model", "stream", "--curves", "20").stdout
 
 
 def test_train_makes_a_model_that_forecasts_and_goes_on_from_its_checkpoint(tmp_path):

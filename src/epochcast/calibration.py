@@ -9,8 +9,9 @@ confidence at which this is at most the risk asked for.
 **What is a run held against?** The best value of a search changes with every run, so no threshold is the right one.
 Without a goal the bound therefore covers every value that the best could have: a run counts as stopped wrongly when
 there is any best at all that it would have beaten later, but for which the rule would have stopped it. The worst such
-best lies just below the run's own outcome, which makes the loss a function of that run alone (exchangeable), that
-falls with the confidence (monotone). With a fixed `goal` a run is held against the goal alone.
+best lies just below the run's own outcome, which makes the loss a function of that run alone (exchangeable) that
+falls with the confidence (monotone). Where only gains above `min_gain` matter, it lies that much lower. With a fixed
+`goal` a run is held against the goal alone.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class Guarantee:
     contenders: int  # those among them that a rule could have stopped wrongly
     wrong_stops: int  # those among them that this confidence stops wrongly
     goal: float | None = None
+    min_gain: float = 0.0  # a stop is wrong when the run would have beaten the best by more than this
 
     @property
     def bound(self) -> float:
@@ -53,6 +55,7 @@ class Guarantee:
 
     def __str__(self) -> str:
         rival = "the best" if self.goal is None else f"{self.goal:.4g}"
+        rival += f" by more than {self.min_gain:.4g}" if self.min_gain else ""
         return (
             f"at most {100 * self.risk:.3g} % of runs are stopped although they would have beaten {rival} "
             f"(confidence {self.confidence:.6g}, chosen on {self.runs} finished runs)"
@@ -122,6 +125,10 @@ class FinishedRuns:
         """What counts of each run in the end, [run]."""
         return self.reached(target)[:, -1]
 
+    def worse_by(self, gain: float, target: Target) -> Array:
+        """Values that each run's outcome beats by `gain`, [run]."""
+        return np.clip(self.outcome(target) - self._sign * gain, *self.metric.hard)
+
     def better(self, left: ArrayLike, right: ArrayLike) -> Mask:
         """Where `left` beats `right`."""
         return np.asarray(self._sign * np.asarray(left) > self._sign * np.asarray(right))
@@ -133,7 +140,7 @@ class FinishedRuns:
         for start in range(0, len(self), _CHUNK):
             part = slice(start, start + _CHUNK)
             columns = [
-                chance_to_beat(forecast, limits[part, None], target)
+                chance_to_beat(forecast, limits[part], target)
                 for _, forecast in forecasts(forecaster, self[part], cutoffs)
             ]
             rows.append(np.stack(columns, axis=1))
@@ -182,13 +189,16 @@ def calibrate(
     *,
     target: Target = "any",
     goal: float | None = None,
+    min_gain: float = 0.0,
 ) -> Guarantee:
     """The smallest confidence at which the rule, checked at `cutoffs`, stops at most a share `risk` of runs wrongly."""
     if not 0.0 < risk < 1.0:
         raise InputError(f"risk={risk} must lie between 0 and 1, both excluded; 0.05 is usual")
     if len(cutoffs) == 0:
         raise InputError("the rule never checks a run, so there is nothing to calibrate; lower min_steps")
-    worst = lowest_chances(runs, forecaster, cutoffs, target, goal)
+    if not 0.0 <= min_gain < math.inf or (min_gain and goal is not None):
+        raise InputError(f"min_gain={min_gain} must be finite, not negative, and 0 beside a goal")
+    worst = lowest_chances(runs, forecaster, cutoffs, target=target, goal=goal, min_gain=min_gain)
     contenders = int(np.isfinite(worst).sum())
     confidence = smallest_confidence(worst, risk)
     if contenders <= _allowed(len(runs), risk):
@@ -198,11 +208,17 @@ def calibrate(
             stacklevel=3,
         )
     wrong = int((worst <= 1.0 - confidence).sum())
-    return Guarantee(risk, confidence, len(runs), contenders, wrong, goal)
+    return Guarantee(risk, confidence, len(runs), contenders, wrong, goal, min_gain)
 
 
 def lowest_chances(
-    runs: FinishedRuns, forecaster: Forecaster, cutoffs: Sequence[int], target: Target, goal: float | None
+    runs: FinishedRuns,
+    forecaster: Forecaster,
+    cutoffs: Sequence[int],
+    *,
+    target: Target = "any",
+    goal: float | None = None,
+    min_gain: float = 0.0,
 ) -> Array:
     """The chance at the worst moment of each run, [run]: it is stopped wrongly when 1 - confidence is no smaller.
 
@@ -210,12 +226,12 @@ def lowest_chances(
     """
     index: NDArray[np.int64] = np.asarray(sorted(cutoffs)) - 1
     reached, to_come = runs.reached(target)[:, index], runs.to_come(target)[:, index]
-    thresholds = runs.outcome(target) if goal is None else np.full(len(runs), float(goal))
+    thresholds = runs.worse_by(min_gain, target) if goal is None else np.full(len(runs), float(goal))
     held = thresholds[:, None]
-    # A run may still be stopped unless it leads, and wrongly so if what comes reaches the threshold. Held against its
-    # own outcome a run must not have got there yet: a best just below it would have been beaten already.
-    open_to_stop = runs.better(held, reached) if goal is None else ~runs.better(reached, held)
-    wrong = open_to_stop & ~runs.better(held, to_come)  # [run, cutoff]
+    # A run may be stopped unless it leads, and wrongly so if what comes reaches the threshold. A best just below the
+    # threshold stands behind a run's own outcome, so there a run that has reached the threshold leads already.
+    behind = runs.better(held, reached) if goal is None else ~runs.better(reached, held)
+    wrong = behind & ~runs.better(held, to_come)  # [run, cutoff]
     worst = np.full(len(runs), np.inf)
     some: Mask = np.any(wrong, axis=1)
     if some.any():

@@ -102,8 +102,8 @@ def demo(
         result = forecaster.forecast(run.values[:10], len(run.values), run.metric)
         console.print(f"[bold]{run.name}[/bold]: {run.about}, seen for 10 of {len(run.values)} epochs\n")
         _show(result, (np.arange(11.0, len(run.values) + 1.0), run.values[10:]), None)
-    table = Table(title="all runs, each seen for 10 steps", title_justify="left", header_style="bold", box=SIMPLE)
-    for heading in ("run", "metric", "now", "median", "90 % interval", "what came"):
+    table = Table(title="all runs, each seen for 10 epochs", title_justify="left", header_style="bold", box=SIMPLE, pad_edge=False)
+    for heading in ("run", "metric", "now", "median", "90 % interval", "came"):
         table.add_column(heading, justify="left" if heading in ("run", "metric") else "right", no_wrap=True)
     for run in runs:
         final = forecaster.forecast(run.values[:10], len(run.values), run.metric).final
@@ -132,9 +132,9 @@ def models(
     if as_json:
         typer.echo(json.dumps(registry()))
         return
-    table = Table(header_style="bold")
+    table = Table(header_style="bold", box=SIMPLE, pad_edge=False)
     for heading in ("model", "prior", "weights", "log-likelihood at 10/20/40/80 %", "about"):
-        table.add_column(heading)
+        table.add_column(heading, no_wrap=heading in ("model", "weights"))
     for known, entry in sorted(registry()["models"].items()):
         card = entry["card"]
         title = f"{known} (default)" if known == registry()["default"] else known
@@ -164,17 +164,19 @@ def evaluate_prior(
     if as_json:
         typer.echo(json.dumps([row.to_dict() for row in rows]))
         return
-    table = Table(title=f"{engine.name}: {curves} prior curves, seed {seed}", title_justify="left", header_style="bold")
-    for heading in ("cutoff", "log-likelihood", "with control variate", "PIT distance", "50 %", "80 %", "90 %", "95 %"):
-        table.add_column(heading, justify="right")
-    table.add_column("calibrated")
+    title = f"{engine.name}: log-likelihood of {curves} prior curves, seed {seed}"
+    table = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE, pad_edge=False)
+    for heading in ("seen", "raw", "controlled", "PIT", "inside 50/80/90/95 %"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("ok")
     for row in rows:
+        inside = (row.coverage50, row.coverage80, row.coverage90, row.coverage95)
         table.add_row(
             str(row.cutoff),
             f"{row.log_likelihood:.3f} ± {row.log_likelihood_error:.3f}",
             f"{row.controlled:.3f} ± {row.controlled_error:.3f}",
             f"{row.pit_ks:.3f}",
-            *(f"{share:.3f}" for share in (row.coverage50, row.coverage80, row.coverage90, row.coverage95)),
+            " ".join(f"{share:.3f}" for share in inside),
             "yes" if row.calibrated else "no",
         )
     Console().print(table)

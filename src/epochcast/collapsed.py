@@ -139,8 +139,8 @@ def collapse(parameters: Array) -> Array:
 def _bases(points: Array, log_steps: Array) -> tuple[Array, Array]:
     """t^-alpha and exp(-kappa t^delta), [step, particle].
 
-    Exponentials are most of a sampler's work and five times faster in single precision, which moves a curve by 1e-7 at
-    most: a hundredth of the smallest sigma that the prior allows.
+    Exponentials are most of a sampler's work and five times faster in single precision, which moves a curve by about
+    1e-7: little even beside the smallest sigma that the prior allows.
     """
     log_steps = log_steps.astype(np.float32)
     alpha, kappa, delta = np.exp(np.minimum(points[:3], _LARGEST_LOGARITHM)).astype(np.float32)
@@ -224,7 +224,8 @@ class CollapsedPosterior:
         for row in (_POW3_LEVEL, _JANOSCHEK_LEVEL):
             points = population.points.copy()
             points[row] = self._prior.draw_level(points, row, rng)
-            change = self._prior.log_density(points) - self._prior.log_density(population.points)
+            with np.errstate(invalid="ignore"):  # inf - inf for a particle just outside: no change
+                change = self._prior.log_density(points) - self._prior.log_density(population.points)
             accepted = np.flatnonzero(np.log(rng.random(len(change))) < change)
             population.points[row, accepted] = points[row, accepted]
             population.coordinates[row, accepted] = points[row, accepted] / points[_LEVEL, accepted]

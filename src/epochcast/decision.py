@@ -70,7 +70,7 @@ class Decision:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
-        return {**self.__dict__, "reason": self.reason.value, "final": None if self.final is None else [*self.final]}
+        return {**vars(self), "reason": self.reason.value, "final": None if self.final is None else [*self.final]}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Decision:
@@ -131,11 +131,15 @@ def decide(forecast: Forecast, best: float, confidence: float = 0.95, target: Ta
 
 
 def chance_to_beat(forecast: Forecast, best: ArrayLike, target: Target) -> Array:
-    """The probability that the rule compares with 1 - confidence: one number, or one per run of a batch."""
+    """The probability that the rule compares with 1 - confidence: one number, or one per run of a batch.
+
+    `best` is one value, or one per run.
+    """
     if target not in TARGETS:
         raise InputError(f"target={target!r} is unknown; choose 'any' or 'final'")
-    chances = forecast.prob_better(best)  # [..., step]
-    return np.asarray(chances.max(axis=-1) if target == "any" else chances[..., -1])
+    if target == "any":
+        return np.asarray(forecast.prob_better(best).max(axis=-1))
+    return np.reshape(forecast.final.prob_better(best), forecast.steps.shape[:-1])
 
 
 def final_of(forecast: Forecast) -> tuple[float, float, float]:

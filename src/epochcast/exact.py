@@ -35,9 +35,9 @@ class UnsettledWarning(UserWarning):
 class ExactConfig:
     """How much work to spend on a curve, and how much two runs may differ."""
 
-    particles: int = 4000  # of each run
+    particles: int = 2000  # of each run
     moves: int = 8  # per temperature
-    final_moves: int = 60  # at the last temperature
+    final_moves: int = 80  # at the last temperature
     snapshots: int = 4  # of the population during the final moves
     tolerance: float = 0.05  # nats, see `ExactDiagnostics.disagreement`
     components: int = 8000  # draws kept for a forecast, from both runs together

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
-from epochcast.curve import Curves, Metric, as_metric, clip_to_hard_bounds
+from epochcast.curve import LARGEST_VALUE, Curves, Metric, as_metric, clip_to_hard_bounds
 from epochcast.decision import TARGETS, Decision, Reason, Target
 from epochcast.errors import ConfigError, InputError
 
@@ -156,6 +156,10 @@ class Search(ABC):
         number = _number(value, what)
         if not math.isfinite(number):
             raise InputError(f"{what}={number} must be finite")
+        low, high = self.metric.hard
+        if low <= number <= high and abs(number) <= LARGEST_VALUE:
+            return number
+        # Within rounding of a bound it is clipped; else this raises the error that all values outside get.
         return float(clip_to_hard_bounds(Curves.of([number], [step]), self.metric).values[0, 0])
 
     # --- runs that are over --------------------------------------------------------------------------------------
@@ -210,7 +214,7 @@ class Search(ABC):
             "rule": self.rule,
             "version": _VERSION,
             "settings": settings,
-            "runs": [{**asdict(run), "reason": run.reason.value} for run in self._runs],
+            "runs": [{**vars(run), "reason": run.reason.value} for run in self._runs],
             "steps": self._steps,
             "values": self._values,
             "last": None if self._last is None else self._last.to_dict(),

@@ -24,6 +24,7 @@ _ESS = 0.5  # share of the effective size that a rise in temperature must leave
 _SMALLEST_RISE = 1e-12  # of the temperature, at first
 _SMALLEST_GROWTH = 0.02  # of the temperature, later: bounds the number of temperatures, whatever the data
 _SHARES = np.array([0.3, 0.6, 1.0])  # of a block's coordinates that one proposal changes
+_OUTSIDE = -1e300  # a log prior that any other one beats, yet can be subtracted from
 _WHOLE_DIFFERENCES = 0.1  # share of proposals that add a whole difference, which leads from mode to mode
 _SPREAD = 0.5  # of the logarithm of the length of a step
 _MEMORIES = np.array([0.0, 0.5, 0.8])  # what an autoregressive proposal keeps of the old coordinate
@@ -116,7 +117,8 @@ def sample(
         temperature = 1.0 if rise >= 1.0 - temperature else temperature + rise
         weights = np.exp(rise * (log_likelihood - log_likelihood.max()))
         log_evidence += math.log(weights.mean()) + rise * float(log_likelihood.max())
-        population = _population(target, points[:, _resample(weights, particles, rng)], temperature)
+        chosen = _resample(weights, particles, rng)
+        population = _population(target, points[:, chosen], log_likelihood[chosen], temperature)
         temperatures.append(temperature)
         if temperature < 1.0:
             for turn in range(moves):
@@ -155,10 +157,11 @@ def _resample(weights: Array, count: int, rng: np.random.Generator) -> Index:
     return rng.permutation(np.minimum(np.searchsorted(ladder, positions), len(weights) - 1))
 
 
-def _population(target: Target, points: Array, temperature: float) -> Population:
+def _population(target: Target, points: Array, log_likelihood: Array, temperature: float) -> Population:
     coordinates = target.coordinates(points, temperature)
-    now = target.evaluate(coordinates, temperature)
-    return Population(coordinates, now.points.copy(), now.log_prior.copy(), now.log_likelihood.copy())
+    # Rounding may put a particle at the border just outside; it then takes the first proposal that is inside.
+    log_prior = np.maximum(target.evaluate(coordinates, temperature).log_prior, _OUTSIDE)
+    return Population(coordinates, points, log_prior, log_likelihood)
 
 
 def _move_all(target: Target, population: Population, temperature: float, turn: int, rng: np.random.Generator) -> float:

@@ -93,6 +93,7 @@ class Stopper(Search):
         metric: Metric | str,
         horizon: int | None = None,
         untrained: ArrayLike | None = None,
+        min_gain: float = 0.0,
         **options: Any,
     ) -> Self:
         """A stopper whose confidence is chosen on finished runs so that wrong stops stay below a bound.
@@ -104,9 +105,9 @@ class Stopper(Search):
         independently from one distribution. Then the probability that this stopper stops it, although a later value
         (`target="any"`) or its final value ("final") would have beaten the best that it was held against, is at most
         `risk`. Without a goal this holds whatever the best is: it may come from anywhere, change from run to run or
-        during a run, and depend on the finished runs. With `goal` it holds for this goal, which must be known without
-        a look at `finished_runs`; ties count as beaten. So, on average, at most a share `risk` of all runs is stopped
-        wrongly.
+        during a run, and depend on the finished runs; with `min_gain`, a stop is wrong only if the run would have
+        beaten the best by more than that. With `goal` it holds for this goal, which must be known without a look at
+        `finished_runs`; ties count as beaten. So, on average, at most a share `risk` of all runs is stopped wrongly.
 
         **What it does not cover.** Runs that differ from the finished ones: another task, model, metric, horizon or
         schedule of checks, or configurations proposed by a sampler that learns from results. The share of wrong stops
@@ -119,7 +120,15 @@ class Stopper(Search):
         runs = FinishedRuns.of(finished_runs, as_metric(metric), horizon, untrained)
         stopper = cls(runs.horizon, runs.metric, **options)
         cutoffs = [step for step in range(1, stopper.horizon) if stopper._is_checked(step - 1.0, step, count=step)]
-        stopper.guarantee = calibrate(runs, stopper.forecaster, cutoffs, risk, target=stopper.target, goal=stopper.goal)
+        stopper.guarantee = calibrate(
+            runs,
+            stopper.forecaster,
+            cutoffs,
+            risk,
+            target=stopper.target,
+            goal=stopper.goal,
+            min_gain=min_gain,
+        )
         stopper.confidence = stopper.guarantee.confidence
         return stopper
 
@@ -182,7 +191,7 @@ class Stopper(Search):
         return self._forecast
 
     def _imputed(self) -> float | None:
-        return final_of(self._newest_forecast())[0]
+        return float(np.ravel(self._newest_forecast().final.median())[0])
 
     # --- state ---------------------------------------------------------------------------------------------------
 
