@@ -22,7 +22,6 @@ from pathlib import Path
 # One core: numpy's libraries read this when they are first imported.
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
-# ruff: noqa: E402
 import numpy as np
 import torch
 

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from rich.console import Console
 
-from epochcast.anchor import Belief
+from epochcast.anchor import LOG_NOISE_LEVELS, Belief
 from epochcast.model import ModelConfig
 from epochcast.train import TrainConfig, Trainer
 
@@ -46,10 +46,12 @@ class LastValue:
     clusters: int
 
     def beliefs(self, values: np.ndarray) -> Belief:
-        shape = (len(values), values.shape[1] + 1, self.clusters)
+        cutoffs = values.shape[1] + 1
         last = np.concatenate([np.full((len(values), 1), 0.5), values], axis=1)
-        empty = np.zeros((*shape[:2], 39))
-        return Belief(np.full(shape, 1 / self.clusters), last[..., None, None], np.zeros(shape[1]), empty, empty, empty)
+        weights = np.full((len(values), cutoffs, self.clusters), 1 / self.clusters)
+        unknown = np.zeros((len(values), cutoffs, len(LOG_NOISE_LEVELS)))
+        rotation = np.zeros((cutoffs, 1, 1, 1))
+        return Belief(weights, last[..., None, None], rotation, spread=unknown, noise=unknown, noise_weights=unknown)
 
     def components(self, belief: Belief, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         last = belief.coefficients[..., 0, 0]  # [curve, cutoff]
@@ -105,9 +107,9 @@ def main() -> None:
     lines = [
         "# Ablations",
         "",
-        f"{today}, `python scripts/ablations.py --minutes {arguments.minutes:g}`: 4 layers of width 96, batch 32; every",
-        "variant has the same CPU time on one core and is scored on the same 1,000 prior curves: mean log-likelihood with",
-        "the oracle's control variate.",
+        f"{today}, `python scripts/ablations.py --minutes {arguments.minutes:g}`: 4 layers of width 96, batch 32.",
+        "Every variant has the same CPU time on one core and is scored on the same 1,000 prior curves: mean",
+        "log-likelihood with the oracle's control variate.",
         "",
         "| variant | curves | CPU minutes | 10 % | 20 % | 40 % | 80 % |",
         "|---|---|---|---|---|---|---|",

@@ -1,6 +1,6 @@
 """Train more than a thousand small real networks and store how their validation accuracy and log loss went.
 
-    python scripts/make_digits_bench.py            # about 10 minutes on one core; a second call resumes
+    python scripts/make_digits_bench.py            # a few minutes on one core; a second call resumes
 
 writes `src/epochcast/data/digits_bench.npz`, described in the README beside it. Networks of one architecture train
 together as a chunk; a chunk is seeded by the seed of the collection and its place in the plan, so finished chunks are
@@ -48,13 +48,18 @@ def plan(networks: int, per_chunk: int, epochs: int | None, seed: int) -> list[C
 def finished_chunks(chunks: list[Chunk], cache: Path, seed: int) -> Iterator[Arrays]:
     """The results of all chunks in order, from the cache where they are there already."""
     cache.mkdir(parents=True, exist_ok=True)
-    for i, chunk in enumerate(chunks):
-        digest = hashlib.sha256(json.dumps(asdict(chunk), sort_keys=True).encode()).hexdigest()[:12]
-        path = cache / f"chunk-{i:04d}-{digest}.npz"
+    for chunk in chunks:
+        path = cache / cache_name(chunk)
         if not path.exists():
             save(path, dict(train_chunk(chunk, seed)))
         with np.load(path, allow_pickle=False) as stored:
             yield dict(stored)
+
+
+def cache_name(chunk: Chunk) -> str:
+    """A file name that changes with everything the chunk is made of."""
+    digest = hashlib.sha256(json.dumps(asdict(chunk), sort_keys=True).encode()).hexdigest()
+    return f"{chunk.task}-{chunk.family}-{digest[:16]}.npz"
 
 
 def save(path: Path, arrays: Arrays) -> None:
@@ -110,8 +115,8 @@ def round_mantissa(values: NDArray[np.float32], bits: int) -> NDArray[np.float32
 def main(
     output: Annotated[Path, typer.Option(help="The .npz file to write.")] = DEFAULT_OUTPUT,
     cache: Annotated[Path, typer.Option(help="Folder of finished chunks.")] = DEFAULT_CACHE,
-    networks: Annotated[int, typer.Option(min=1, help="How many networks to train.")] = 1296,
-    per_chunk: Annotated[int, typer.Option(min=1, help="Networks of one architecture, trained together.")] = 16,
+    networks: Annotated[int, typer.Option(min=1, help="How many networks to train.")] = 1584,
+    per_chunk: Annotated[int, typer.Option(min=1, help="Networks of one architecture, trained together.")] = 24,
     epochs: Annotated[int | None, typer.Option(min=1, help="Train all for so long; default: 50 or 100.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides everything that is random.")] = 0,
 ) -> None:

@@ -46,14 +46,15 @@ def main() -> None:
     arguments = parser.parse_args()
     trainer = Trainer.resume(arguments.checkpoint)
     files = export(trainer, FOLDER, arguments.name)
-    path = FOLDER / "registry.json"
-    registry = json.loads(path.read_text()) if path.exists() else {"default": arguments.name, "models": {}}
-    registry["models"][arguments.name] = {
+    entry = {
         "sha256": {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files},
         "card": card_of(trainer, files[1], arguments.about, arguments.curves),
     }
+    path = FOLDER / "registry.json"
+    registry = json.loads(path.read_text()) if path.exists() else {"default": arguments.name, "models": {}}
+    registry["models"][arguments.name] = entry
     path.write_text(json.dumps(registry, indent=2) + "\n")
-    print(json.dumps(registry["models"][arguments.name]["card"], indent=2))
+    print(json.dumps(entry["card"], indent=2))
 
 
 if __name__ == "__main__":

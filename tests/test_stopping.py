@@ -14,11 +14,11 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 from epochcast.curve import Curves, Metric
-from epochcast.decision import Decision, Reason, decide
 from epochcast.errors import ConfigError, InputError, StrongContradictionWarning
 from epochcast.forecast import Forecaster
-from epochcast.search import StepWarning, StoppingRule
 from epochcast.stopping import NoStopping, Patience, Stopper
+from epochcast.stopping.decision import Decision, Reason, decide
+from epochcast.stopping.search import StepWarning, StoppingRule
 
 UP = Metric("score", minimize=False, soft=(0.0, 1.0), transform=False)
 DOWN = Metric("cost", minimize=True, soft=(0.0, 1.0), transform=False)

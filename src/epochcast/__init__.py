@@ -13,15 +13,21 @@ from numpy.typing import NDArray
 from epochcast.curve import Curves, Metric, metric_names
 from epochcast.errors import EpochcastError
 from epochcast.forecast import Forecast, Forecaster, Stream, forecast
+from epochcast.stopping import Decision, NoStopping, Patience, Reason, Stopper
 from epochcast.weights import models
 
 __version__ = "0.1.0"
 __all__ = [
     "Curves",
+    "Decision",
     "EpochcastError",
     "Forecast",
     "Forecaster",
     "Metric",
+    "NoStopping",
+    "Patience",
+    "Reason",
+    "Stopper",
     "Stream",
     "forecast",
     "metric_names",

@@ -102,7 +102,7 @@ def demo(
         result = forecaster.forecast(run.values[:10], len(run.values), run.metric)
         console.print(f"[bold]{run.name}[/bold]: {run.about}, seen for 10 of {len(run.values)} epochs\n")
         _show(result, (np.arange(11.0, len(run.values) + 1.0), run.values[10:]), None)
-    table = Table(title="all runs, each seen for 10 epochs", title_justify="left", header_style="bold", box=SIMPLE, pad_edge=False)
+    table = _table("all runs, each seen for 10 epochs")
     for heading in ("run", "metric", "now", "median", "90 % interval", "came"):
         table.add_column(heading, justify="left" if heading in ("run", "metric") else "right", no_wrap=True)
     for run in runs:
@@ -132,7 +132,7 @@ def models(
     if as_json:
         typer.echo(json.dumps(registry()))
         return
-    table = Table(header_style="bold", box=SIMPLE, pad_edge=False)
+    table = _table()
     for heading in ("model", "prior", "weights", "log-likelihood at 10/20/40/80 %", "about"):
         table.add_column(heading, no_wrap=heading in ("model", "weights"))
     for known, entry in sorted(registry()["models"].items()):
@@ -153,10 +153,10 @@ def evaluate_prior(
 ) -> None:
     """Log-likelihood and calibration on fresh curves of the paper's prior."""
     from epochcast.experiments import prior
-    from epochcast.runtime import load_network
+    from epochcast.forecast import load_engine
 
     shares = _floats(cutoffs)
-    engine = load_network(model)
+    engine = load_engine(model)
     with _progress() as progress:
         task = progress.add_task(f"{engine.name} on {curves} curves", total=curves * len(shares))
         scores = prior.evaluate(engine, curves, seed, shares, lambda count: progress.advance(task, count))
@@ -165,7 +165,7 @@ def evaluate_prior(
         typer.echo(json.dumps([row.to_dict() for row in rows]))
         return
     title = f"{engine.name}: log-likelihood of {curves} prior curves, seed {seed}"
-    table = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE, pad_edge=False)
+    table = _table(title)
     for heading in ("seen", "raw", "controlled", "PIT", "inside 50/80/90/95 %"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("ok")
@@ -231,6 +231,10 @@ def _save_plot(result: Forecast, path: Path, truth: Any) -> None:
     figure = result.plot(truth=truth).get_figure(root=True)
     if figure is not None:
         figure.savefig(path, dpi=150)
+
+
+def _table(title: str | None = None) -> Table:
+    return Table(title=title, title_justify="left", header_style="bold", box=SIMPLE, pad_edge=False)
 
 
 def _floats(text: str) -> list[float]:

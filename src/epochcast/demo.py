@@ -23,7 +23,7 @@ _RUNS = (
     ("wine_too_slow", "val_acc", "accuracy", "a learning rate far too small"),
     ("breast_cancer_logistic", "val_loss", "log_loss", "logistic regression"),
     ("digits_overfit", "val_loss", "log_loss", "a network that overfits"),
-    ("digits_diverging", "val_acc", "accuracy", "a learning rate far too large"),
+    ("digits_diverging", "val_acc", "accuracy", "a learning rate that grows until it is too large"),
 )
 
 
@@ -56,9 +56,10 @@ def draw_runs(forecaster: Forecaster, runs: list[DemoRun], path: Path) -> None:
     )
     for ax, run in zip(axes.flat, runs, strict=False):
         forecast = forecaster.forecast(run.values[:SEEN], len(run.values), run.metric)
-        forecast.plot(ax, truth=run.values, title=f"{run.name}: {run.about}")
-        ax.title.set_fontsize(8)
-    for ax in list(axes.flat)[len(runs) :]:
-        ax.set_visible(False)
+        forecast.plot(ax, truth=run.values, title=run.about, legend=False)
+    for ax in list(axes.flat)[len(runs) :]:  # the first panel left over holds the legend of all
+        ax.set_axis_off()
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    axes[-1, -1].legend(handles, labels, loc="center", frameon=False)
     figure.savefig(path, dpi=130)
     plt.close(figure)

@@ -90,8 +90,7 @@ class Bars:
 
     def cdf(self, y: ArrayLike) -> Array:
         mass = softmax(self.logits, axis=-1)
-        before = _before(mass)
-        y, before = self._broadcast(y, before)
+        y, before = self._broadcast(y, _before(mass))
         index = self._bin(y)
         left, right = self._tail_scales
         inner = (y - self.borders[index]) / np.diff(self.borders)[index]

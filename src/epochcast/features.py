@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.anchor import LOG_NOISE_LEVELS, Belief
+from epochcast.anchor import LOG_NOISE_LEVELS, Anchor, Belief
 
 Array = NDArray[np.float64]
 
@@ -22,8 +22,12 @@ TOKEN_FEATURES = 6 + len(_DIFFERENCE_SCALES) + 1 + 2 * len(_FREQUENCIES)
 QUERY_FEATURES = 14
 
 
+OUTLINE_STEPS = np.array([1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 20.0, 32.0, 50.0, 70.0, 85.0, 100.0])
+_OUTLINE_SCALES = (10.0, 100.0)
+
+
 def cutoff_features_of(clusters: int) -> int:
-    return clusters + 2
+    return clusters + 2 + 2 * len(OUTLINE_STEPS) + len(_OUTLINE_SCALES) * (len(OUTLINE_STEPS) - 1)
 
 
 def token_features(steps: Array, values: Array, horizon: float) -> Array:
@@ -49,26 +53,40 @@ def token_features(steps: Array, values: Array, horizon: float) -> Array:
     return np.concatenate([start, tokens], axis=-2)
 
 
-def cutoff_features(belief: Belief) -> Array:
-    """[..., clusters + 2]: which clusters fit, and what is known of the noise."""
+def cutoff_features(anchor: Anchor, belief: Belief) -> Array:
+    """[..., cutoff_features_of(clusters)]: which clusters fit, what is known of the noise, and the curve's outline.
+
+    The outline is the anchor's mean at a few steps, with its differences at several scales: close to a sufficient
+    statistic of what was seen, in numbers that stay sharp when the noise is small.
+    """
     level = belief.noise_weights @ LOG_NOISE_LEVELS
     spread = belief.noise_weights @ LOG_NOISE_LEVELS**2 - level**2
     known = np.stack([level + 4.0, 0.5 * np.log(np.maximum(spread, 1e-6))], axis=-1)
-    return np.concatenate([np.sqrt(belief.weights), known], axis=-1)
+    steps = np.broadcast_to(OUTLINE_STEPS, (*belief.rotation.shape[:-3], len(OUTLINE_STEPS)))
+    mean, _, scale = moments(anchor.components(belief, steps))
+    rise = np.diff(mean, axis=-1)
+    outline = [mean, 0.5 * np.log(scale) + 2.0, *(np.arcsinh(factor * rise) for factor in _OUTLINE_SCALES)]
+    return np.concatenate([np.sqrt(belief.weights), known, *outline], axis=-1)
 
 
-def query_features(
-    cutoff: Array, last: Array, queries: Array, components: tuple[Array, Array, Array], horizon: float
-) -> Array:
-    """[..., query, QUERY_FEATURES]: where the query lies, and the anchor's first answer there.
+Moments = tuple[Array, Array, Array]
 
-    `cutoff` and `last` [...] are the newest step (0 before the run) and its value; `queries` is [..., query].
-    """
+
+def moments(components: tuple[Array, Array, Array]) -> Moments:
+    """Mean, variance between the components, and standard deviation [...] of Gaussians [..., component]."""
     log_weights, means, log_scales = components
     weights = np.exp(log_weights)
     mean = (weights * means).sum(axis=-1)
     between = (weights * np.square(means - mean[..., None])).sum(axis=-1)
-    scale = np.sqrt(between + (weights * np.exp(2.0 * log_scales)).sum(axis=-1))
+    return mean, between, np.sqrt(between + (weights * np.exp(2.0 * log_scales)).sum(axis=-1))
+
+
+def query_features(cutoff: Array, last: Array, queries: Array, first_answer: Moments, horizon: float) -> Array:
+    """[..., query, QUERY_FEATURES]: where the query lies, and the anchor's first answer there.
+
+    `cutoff` and `last` [...] are the newest step (0 before the run) and its value; `queries` is [..., query].
+    """
+    mean, between, scale = first_answer
     step = np.maximum(cutoff, 0.5)[..., None]
     gain = mean - last[..., None]
     columns = [

@@ -181,15 +181,15 @@ class Forecast:
             "notes": list(self.notes),
         }
 
-    def plot(self, ax: Axes | None = None, *, truth: ArrayLike | None = None, title: str | None = None) -> Axes:
-        """A fan chart of one run; `truth` draws what really came, from step 1 on."""
+    def plot(self, ax: Axes | None = None, *, truth: ArrayLike | None = None, **options: Any) -> Axes:
+        """A fan chart of one run; `truth` draws what really came, from step 1 on. Options: title, legend."""
         from epochcast.plots import fan_chart
 
         if self.steps.ndim != 1:
             raise InputError("a fan chart shows one run; take one of the batch with forecast[i].plot()")
         bands = {band: self.interval(band) for band in (0.95, 0.8, 0.5)}
         seen = (self.observed.steps[0], self.observed.values[0])
-        return fan_chart(self.steps, self.median(), bands, seen, self.metric.name, ax=ax, truth=truth, title=title)
+        return fan_chart(self.steps, self.median(), bands, seen, self.metric.name, ax=ax, truth=truth, **options)
 
     # --- the part of the distribution that the metric can reach --------------------------------------------------
 
@@ -225,8 +225,22 @@ def _plain(array: Array) -> Any:
     return [_plain(row) for row in array]
 
 
+def load_engine(name: str | Path, threads: int = 1) -> Engine:
+    """An engine by name: a shipped network, your own .onnx file, or a sampler (mcmc-pp, mcmc-op, exact)."""
+    if name in ("mcmc-pp", "mcmc-op"):
+        from epochcast.sampling.mcmc import McmcEngine
+
+        return McmcEngine("pp" if name == "mcmc-pp" else "op")
+    if name == "exact":
+        from epochcast.sampling.exact import ExactEngine
+
+        return ExactEngine()
+    return load_network(name, threads)
+
+
 class Forecaster:
-    """A model ready to forecast. `model` is a shipped name (see `models()`) or the path of an .onnx file.
+    """A model ready to forecast. `model` is a shipped name (see `models()`), the path of an .onnx file, or a sampler:
+    `mcmc-pp` and `mcmc-op` (the paper's baselines), `exact` (sequential Monte Carlo).
 
     `threads` is the number of cores one call may use; one by default, since it runs beside somebody's training.
     """
@@ -234,7 +248,7 @@ class Forecaster:
     def __init__(self, model: str | Path = "default", *, threads: int = 1) -> None:
         if threads < 1:
             raise InputError(f"threads={threads} must be at least 1")
-        self.engine: Engine = load_network(model, threads)
+        self.engine: Engine = load_engine(model, threads)
 
     @classmethod
     def around(cls, engine: Engine) -> Forecaster:

@@ -31,8 +31,9 @@ class ModelConfig:
     width: int = 128
     heads: int = 4
     hidden: int = 512
-    outputs: int = 32  # bins, or Gaussian components (streaming: clusters of the anchor)
+    outputs: int = 12  # bins or Gaussian components
     decoder: int = 256  # streaming: width of the decoder
+    clusters: int = 32  # streaming: of the anchor
     functions: int = 10  # streaming: principal functions per cluster of the anchor
 
     def __post_init__(self) -> None:
@@ -122,7 +123,8 @@ class SetModel(nn.Module):
         self.blocks = nn.ModuleList(Block(config.width, config.heads, config.hidden) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.width)
         self.head = Linear(config.width, config.outputs if config.head == "bars" else 3 * config.outputs, zero=True)
-        _spread_components(self.head, config)
+        if config.head == "mixture":
+            _spread_components(self.head, torch.linspace(0.1, 0.9, config.outputs), math.log(0.1))
 
     def encode(self, steps: Tensor, values: Tensor, observed: Tensor) -> Tensor:
         """States [batch, token, width] of steps and values [batch, token]; values count only where observed."""
@@ -145,20 +147,19 @@ class SetModel(nn.Module):
         return self.head(states[:, steps.shape[1] :])
 
 
-def _spread_components(head: Linear, config: ModelConfig) -> None:
-    """Bias a mixture head so that its components start apart from each other, over the range of the prior."""
-    if config.head == "mixture" and head.bias is not None:
-        count = config.outputs
-        with torch.no_grad():
-            head.bias[count : 2 * count] = torch.linspace(0.1, 0.9, count)
-            head.bias[2 * count :] = math.log(0.1)
+def _spread_components(head: Linear, means: Tensor, log_scale: float) -> None:
+    """Bias a mixture head so that its components start apart from each other."""
+    assert head.bias is not None
+    with torch.no_grad():
+        head.bias[len(means) : 2 * len(means)] = means
+        head.bias[2 * len(means) : 3 * len(means)] = log_scale
 
 
 class StreamModel(nn.Module):
     """A causal transformer over what was seen, and a decoder from the state at a cutoff to any later step.
 
     One pass over a finished curve yields the forecasts at all its cutoffs; one new value is one new token on the
-    keys and values of the earlier ones. The decoder answers with corrections to the anchor's components.
+    keys and values of the earlier ones. The decoder answers in units of the anchor's mean and standard deviation.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -168,10 +169,11 @@ class StreamModel(nn.Module):
         self.blocks = nn.ModuleList(Block(config.width, config.heads, config.hidden) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.width)
         self.from_state = Linear(config.width, config.decoder)
-        self.from_cutoff = Linear(cutoff_features_of(config.outputs), config.decoder, bias=False)
+        self.from_cutoff = Linear(cutoff_features_of(config.clusters), config.decoder, bias=False)
         self.from_query = Linear(QUERY_FEATURES, config.decoder, bias=False)
         self.decode_hidden = Linear(config.decoder, config.decoder)
-        self.head = Linear(config.decoder, 3 * config.outputs, zero=True)
+        self.head = Linear(config.decoder, 3 * config.outputs + 1, zero=True)
+        _spread_components(self.head, torch.linspace(-1.5, 1.5, config.outputs), -0.5)
 
     def encode(self, tokens: Tensor, past: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """States [batch, token, width] and all keys and values [layer, 2, batch, head, token, size]."""
@@ -186,7 +188,7 @@ class StreamModel(nn.Module):
         return self.norm(states), torch.stack(memory)
 
     def decode(self, states: Tensor, cutoff_features: Tensor, query_features: Tensor) -> Tensor:
-        """Raw corrections [..., query, 3 x component] for states [..., width] and queries [..., query, feature]."""
+        """Raw outputs [..., query, 3 x component + 1] for states [..., width] and queries [..., query, feature]."""
         context = self.from_state(states) + self.from_cutoff(cutoff_features)
         hidden = F.gelu(context[..., None, :] + self.from_query(query_features))
         return self.head(F.gelu(self.decode_hidden(hidden)))

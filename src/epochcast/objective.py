@@ -22,6 +22,7 @@ from epochcast.features import (
     NO_VALUE,
     SMALLEST_LOG_SCALE,
     cutoff_features,
+    moments,
     query_features,
     token_features,
 )
@@ -198,12 +199,14 @@ class StreamObjective:
         components = self.anchor.components(belief, queries.astype(np.float64))
         steps = np.broadcast_to(np.arange(1.0, values.shape[1] + 1.0), values.shape)
         last = np.concatenate([np.full((len(values), 1), NO_VALUE), values], axis=1)[:, cutoffs]
-        query = query_features(cutoffs.astype(np.float64), last, queries.astype(np.float64), components, self.horizon)
+        first = moments(components)
+        query = query_features(cutoffs.astype(np.float64), last, queries.astype(np.float64), first, self.horizon)
         states, _ = self.network.encode(tensor(token_features(steps, values, self.horizon)).to(device))
         raw = self.network.decode(
-            states[:, cutoffs], tensor(cutoff_features(belief)).to(device), tensor(query).to(device)
+            states[:, cutoffs], tensor(cutoff_features(self.anchor, belief)).to(device), tensor(query).to(device)
         )
-        return corrected(raw, *(tensor(array).to(device) for array in components))
+        mean, _, scale = (tensor(array).to(device) for array in first)
+        return placed(raw, mean, scale)
 
     @torch.no_grad()
     def predict(self, values: Array, cutoff: int) -> Distribution:
@@ -213,8 +216,10 @@ class StreamObjective:
         return Mixture(log_weights, means, log_scales)
 
 
-def corrected(raw: Tensor, log_weights: Tensor, means: Tensor, log_scales: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The anchor's components moved, stretched and reweighted by raw outputs [..., 3 x component]."""
-    reweight, shift, stretch = raw.chunk(3, dim=-1)
-    scales = (log_scales + stretch).clamp(SMALLEST_LOG_SCALE, LARGEST_LOG_SCALE)
-    return F.log_softmax(log_weights + reweight, dim=-1), means + torch.exp(log_scales) * shift, scales
+def placed(raw: Tensor, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Log-weights, means and log-scales of raw outputs [..., 3 x component + 1] in units of the anchor's answer."""
+    count = (raw.shape[-1] - 1) // 3
+    logits, offsets, stretch, reach = raw.split([count, count, count, 1], dim=-1)
+    means = mean[..., None] + scale[..., None] * torch.exp(reach) * offsets
+    log_scales = (torch.log(scale)[..., None] + stretch).clamp(SMALLEST_LOG_SCALE, LARGEST_LOG_SCALE)
+    return F.log_softmax(logits, dim=-1), means, log_scales

@@ -28,6 +28,7 @@ def fan_chart(
     ax: Axes | None = None,
     truth: ArrayLike | None = None,
     title: str | None = None,
+    legend: bool = True,
 ) -> Axes:
     """What was seen, the median of what may come and its central bands; `truth` starts at step 1."""
     if ax is None:
@@ -46,7 +47,8 @@ def fan_chart(
     ax.set_xlabel("step")
     ax.set_ylabel(label)
     if title:
-        ax.set_title(title, loc="left")
+        ax.set_title(title, loc="left", fontsize=9)
     ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False, fontsize=8, loc="best")
+    if legend:
+        ax.legend(frameon=False, fontsize=8, loc="best")
     return ax

@@ -23,7 +23,9 @@ from epochcast.features import (
     LARGEST_LOG_SCALE,
     NO_VALUE,
     SMALLEST_LOG_SCALE,
+    Moments,
     cutoff_features,
+    moments,
     query_features,
     token_features,
 )
@@ -36,8 +38,11 @@ _CUTOFF_BLOCK = 10  # cutoffs per call when a finished curve is forecast from al
 class Engine(Protocol):
     """Anything that turns normalised curves into distributions: a network, a sampler, a baseline."""
 
-    name: str
-    grid: int | None  # the longest horizon it knows, None for any
+    @property
+    def name(self) -> str: ...
+    @property
+    def grid(self) -> int | None:
+        """The longest horizon it knows, None for any."""
 
     def predict(self, curves: Curves, queries: Array, horizon: float) -> Distribution: ...
 
@@ -103,7 +108,7 @@ class SetEngine:
 
 
 class StreamEngine:
-    """The streaming transformer: corrections to the anchor's closed-form answer."""
+    """The streaming transformer, which answers in units of the anchor's closed-form answer."""
 
     def __init__(self, name: str, session: Any, config: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         self.name = name
@@ -127,22 +132,22 @@ class StreamEngine:
 
     def _answer(self, curves: Curves, queries: Array) -> Mixture:
         tokens = token_features(curves.steps, curves.values, self._planned)
-        feed, components = self.feed(curves, queries)
+        feed, first = self.feed(curves, queries)
         feed |= {"tokens": tokens.astype(np.float32), "past": self.empty_memory(len(curves))}
         feed["positions"] = curves.lengths[:, None]
         raw = self.session.run(["raw"], feed)[0]
-        return corrected(raw[:, 0], *components)
+        return placed(raw[:, 0], first)
 
-    def feed(self, curves: Curves, queries: Array) -> tuple[dict[str, NDArray[Any]], tuple[Array, Array, Array]]:
-        """The decoder's inputs at each curve's own cutoff, and the components that it corrects."""
+    def feed(self, curves: Curves, queries: Array) -> tuple[dict[str, NDArray[Any]], Moments]:
+        """The decoder's inputs at each curve's own cutoff, and the anchor's answer that it refines."""
         belief = self.anchor.belief(curves)
-        components = self.anchor.components(belief, queries)
+        first = moments(self.anchor.components(belief, queries))
         last = np.where(curves.lengths > 0, curves.last_value, NO_VALUE)
-        query = query_features(curves.last_step, last, queries, components, self._planned)
+        query = query_features(curves.last_step, last, queries, first, self._planned)
         return {
-            "cutoff_features": cutoff_features(belief).astype(np.float32)[:, None],
+            "cutoff_features": cutoff_features(self.anchor, belief).astype(np.float32)[:, None],
             "query_features": query.astype(np.float32)[:, None],
-        }, components
+        }, first
 
     def predict_all_cutoffs(self, values: Array, horizon: int, first: int = 0) -> Iterator[tuple[range, Mixture]]:
         """Forecasts of finished curves [curve, horizon] from every cutoff, in blocks of cutoffs.
@@ -161,20 +166,20 @@ class StreamEngine:
             index = np.array(cutoffs)
             belief = beliefs.at(index)
             queries = np.broadcast_to(np.arange(start + 1.0, horizon + 1.0), (len(index), horizon - start))
-            components = self.anchor.components(belief, queries)
-            query = query_features(index.astype(np.float64), before[:, index], queries, components, self._planned)
+            answer = moments(self.anchor.components(belief, queries))
+            query = query_features(index.astype(np.float64), before[:, index], queries, answer, self._planned)
             raw, memory = self.session.run(
                 ["raw", "memory"],
                 {
                     "tokens": tokens[:, done : cutoffs[-1] + 1],
                     "past": memory,
                     "positions": np.broadcast_to(index - done, (len(values), len(index))),
-                    "cutoff_features": cutoff_features(belief).astype(np.float32),
+                    "cutoff_features": cutoff_features(self.anchor, belief).astype(np.float32),
                     "query_features": query.astype(np.float32),
                 },
             )
             done = cutoffs[-1] + 1
-            yield cutoffs, corrected(raw, *components)
+            yield cutoffs, placed(raw, answer)
 
     def session_for_one(self) -> StreamSession:
         """A forecaster of one run that remembers what it has seen."""
@@ -193,19 +198,21 @@ class StreamSession:
         """The forecast of a curve that extends the one given before."""
         engine = self._engine
         tokens = token_features(curves.steps, curves.values, engine._planned)[:, self._encoded :]
-        feed, components = engine.feed(curves, queries)
+        feed, first = engine.feed(curves, queries)
         feed |= {"tokens": tokens.astype(np.float32), "past": self._memory}
         feed["positions"] = np.array([[tokens.shape[1] - 1]])
         raw, self._memory = engine.session.run(["raw", "memory"], feed)
         self._encoded += tokens.shape[1]
-        return corrected(raw[:, 0], *components)
+        return placed(raw[:, 0], first)
 
 
-def corrected(raw: NDArray[np.float32], log_weights: Array, means: Array, log_scales: Array) -> Mixture:
-    """The anchor's components moved, stretched and reweighted by raw outputs [..., 3 x component]."""
-    reweight, shift, stretch = np.split(raw.astype(np.float64), 3, axis=-1)
-    scales = np.clip(log_scales + stretch, SMALLEST_LOG_SCALE, LARGEST_LOG_SCALE)
-    return Mixture(log_softmax(log_weights + reweight, axis=-1), means + np.exp(log_scales) * shift, scales)
+def placed(raw: NDArray[np.float32], first_answer: Moments) -> Mixture:
+    """The mixture of raw outputs [..., 3 x component + 1] in units of the anchor's mean and standard deviation."""
+    mean, _, scale = (part[..., None] for part in first_answer)
+    outputs = raw.astype(np.float64)
+    logits, offsets, stretch = np.split(outputs[..., :-1], 3, axis=-1)
+    log_scales = np.clip(np.log(scale) + stretch, SMALLEST_LOG_SCALE, LARGEST_LOG_SCALE)
+    return Mixture(log_softmax(logits, axis=-1), mean + scale * np.exp(outputs[..., -1:]) * offsets, log_scales)
 
 
 def _joined(parts: list[Mixture]) -> Mixture:

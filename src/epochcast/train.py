@@ -219,7 +219,7 @@ def _objective(config: TrainConfig) -> Objective:
     if config.model.layout == "stream":
         rng = np.random.default_rng(_ANCHOR_SEED)
         curves = sampler(_ANCHOR_CURVES, rng).noiseless
-        anchor = Anchor.fit(curves, config.model.outputs, config.model.functions, rng)
+        anchor = Anchor.fit(curves, config.model.clusters, config.model.functions, rng)
         return StreamObjective(config.model, sampler, anchor, config.horizon, config.targets, config.queries)
     borders = prior_borders(sampler, config.model.outputs, np.random.default_rng(_BORDERS_SEED))
     return SetObjective(config.model, sampler, borders, config.horizon, config.targets, config.cutoffs)

@@ -25,10 +25,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epochcast.curve import Array, Curves, Lengths, Mask, Metric, as_metric, clip_to_hard_bounds
-from epochcast.decision import Target, chance_to_beat
 from epochcast.errors import InputError
 from epochcast.forecast import Forecast, Forecaster
 from epochcast.runtime import StreamEngine
+from epochcast.stopping.decision import Target, chance_to_beat
 
 SMALLEST_CONFIDENCE = 0.5  # a run that is more likely than not to win is never stopped
 LARGEST_CONFIDENCE = 1.0 - 1e-12  # chances below what this leaves are rounding

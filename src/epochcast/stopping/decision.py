@@ -137,15 +137,15 @@ def chance_to_beat(forecast: Forecast, best: ArrayLike, target: Target) -> Array
     """
     if target not in TARGETS:
         raise InputError(f"target={target!r} is unknown; choose 'any' or 'final'")
-    if target == "any":
-        return np.asarray(forecast.prob_better(best).max(axis=-1))
-    return np.reshape(forecast.final.prob_better(best), forecast.steps.shape[:-1])
+    return np.asarray(
+        forecast.final.prob_better(best) if target == "final" else forecast.prob_better(best).max(axis=-1)
+    )
 
 
 def final_of(forecast: Forecast) -> tuple[float, float, float]:
     """Median, low and high of the value at the horizon, for one run."""
     levels = (0.5, 0.5 - COVERAGE / 2, 0.5 + COVERAGE / 2)
-    median, low, high = np.ravel(forecast.final.quantile(levels)).tolist()
+    median, low, high = forecast.final.quantile(levels).tolist()
     return median, low, high
 
 

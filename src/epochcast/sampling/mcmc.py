@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from epochcast.curve import Curves
 from epochcast.distributions import Array, Mixture
 from epochcast.errors import ConfigError, InputError, MissingExtraError
-from epochcast.posterior import (
+from epochcast.prior.families import Family, Uniform
+from epochcast.sampling.posterior import (
     DomhanPosterior,
     Observed,
     PaperPosterior,
@@ -28,7 +29,6 @@ from epochcast.posterior import (
     equal_mixture,
     split,
 )
-from epochcast.prior.families import Family, Uniform
 
 LogDensity = Callable[[Array], Array]  # [walker, parameter] -> [walker]
 Progress = Callable[[int, int], None]  # (steps done, steps in total)
@@ -110,7 +110,7 @@ class Chain:
 class McmcEngine:
     """Forecasts by MCMC; `diagnostics` holds one record per curve of the latest forecast."""
 
-    grid = None  # any horizon
+    grid: int | None = None  # any horizon
 
     def __init__(self, prior: PriorName = "pp", config: McmcConfig = M1, *, progress: Progress | None = None) -> None:
         if prior not in _POSTERIORS:

@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from epochcast.curve import LARGEST_VALUE, Curves, Metric, as_metric, clip_to_hard_bounds
-from epochcast.decision import TARGETS, Decision, Reason, Target
 from epochcast.errors import ConfigError, InputError
+from epochcast.stopping.decision import TARGETS, Decision, Reason, Target
 
 if TYPE_CHECKING:
     from typing import Self

@@ -19,10 +19,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.posterior import SMALLEST_LOG_SIGMA, Observed, constraint_grid
 from epochcast.prior import paper
 from epochcast.prior.families import Array, Normal, Uniform
-from epochcast.smc import Autoregression, Difference, Evaluation, Move, Population
+from epochcast.sampling.posterior import SMALLEST_LOG_SIGMA, Observed, constraint_grid
+from epochcast.sampling.smc import Autoregression, Difference, Evaluation, Move, Population
 
 # Rows of points, [parameter, particle]
 LOG_SIGMA = 3  # after the shapes: log alpha, log kappa, log delta

@@ -11,30 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epochcast.calibration import FinishedRuns, Guarantee, calibrate
 from epochcast.curve import Metric, as_metric
-from epochcast.decision import Decision, Reason, Target, check_confidence, decide, final_of
 from epochcast.errors import ConfigError, InputError
 from epochcast.forecast import Forecast, Forecaster, Stream
-from epochcast.search import NonFinite, RunRecord, Search, StepWarning, StoppingRule, state_of
+from epochcast.stopping.calibration import FinishedRuns, Guarantee, calibrate
+from epochcast.stopping.decision import Decision, Reason, Target, check_confidence, decide, final_of
+from epochcast.stopping.search import NonFinite, Search, state_of
 from epochcast.weights import models, registry
 
 if TYPE_CHECKING:
     from typing import Self
-
-__all__ = [
-    "Decision",
-    "FinishedRuns",
-    "Guarantee",
-    "NoStopping",
-    "Patience",
-    "Reason",
-    "RunRecord",
-    "StepWarning",
-    "Stopper",
-    "StoppingRule",
-    "decide",
-]
 
 
 class Stopper(Search):
@@ -191,7 +177,7 @@ class Stopper(Search):
         return self._forecast
 
     def _imputed(self) -> float | None:
-        return float(np.ravel(self._newest_forecast().final.median())[0])
+        return float(self._newest_forecast().final.median())
 
     # --- state ---------------------------------------------------------------------------------------------------
 

@@ -60,6 +60,8 @@ def split(curves: Curves) -> list[Observed]:
 
 def check_queries(curves: Curves, queries: Array, horizon: float) -> None:
     """Raise unless there is one row of usable steps per curve and a usable horizon."""
+    if len(curves) == 0:
+        raise InputError("there are no curves to forecast")
     if queries.ndim != 2 or len(queries) != len(curves):
         raise InputError(f"queries of shape {queries.shape} do not fit {len(curves)} curves; give [curve, query]")
     if not (np.isfinite(queries) & (queries > 0.0)).all():

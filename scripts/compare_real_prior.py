@@ -1,0 +1,357 @@
+"""Is the prior of real curves wide enough? Summary statistics of its samples beside those of the development curves.
+
+    python scripts/compare_real_prior.py ../shared/data
+
+Prints quantiles of every statistic for the prior, for all collections together and for each of them, and then which
+share of each collection's curves lies inside the central 98 % of the prior. The prior is asked for curves on the very
+steps of each collection, so that both sides are seen through the same grid.
+
+With --forecasts it also asks whether the prior knows how curves go on: each real curve is cut off, the prior curves
+most like what is left of it are looked up, and the real end should lie in the central 90 % of theirs. It is a crude
+stand-in for a trained network that takes seconds instead of an hour.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+from epochcast.curve import Metric
+from epochcast.normalize import Normalizer
+from epochcast.prior import real
+
+Array = NDArray[np.float64]
+Statistics = dict[str, Array]  # [curve] each
+
+CURVES = 2_000  # per collection, at most
+STEPS = 100  # per curve, at most; longer ones are thinned, as in the paper
+GRIDS = 12  # of a collection whose curves have steps of their own: how many the prior is asked for
+FEWEST_STEPS = 8
+QUANTILES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
+SMALLEST = 1e-8  # differences below this are rounding of the stored values
+CUTOFFS = (0.1, 0.2, 0.4, 0.8)
+NEIGHBOURS = 100
+FORECAST_PRIOR, FORECAST_CURVES = 20_000, 150  # prior and real curves per collection
+NATS_PER_WORD = np.log(33_278)  # an untrained model on WikiText-2 guesses among so many words
+
+
+@dataclass(frozen=True)
+class Group:
+    """Normalised curves that share their steps."""
+
+    steps: Array  # [step]
+    values: Array  # [curve, step]
+
+
+Collections = dict[str, list[Group]]
+
+
+# The collections -----------------------------------------------------------------------------------------------------
+
+
+def loss(values: Array, untrained: Array) -> Array:
+    """Losses [curve, step] as the paper normalises them; a run that diverged, NaN from there on, ends at the worst."""
+    normalizer = Normalizer.of(Metric("log_loss", minimize=True, hard=(0.0, np.inf)), untrained[:, None])
+    return np.where(np.isfinite(values), normalizer.forward(np.nan_to_num(values, nan=0.0)), 0.0)
+
+
+def thinned(steps: Array, values: Array) -> Group:
+    every = -(-len(steps) // STEPS)
+    return Group(steps[every - 1 :: every], values[:, every - 1 :: every])
+
+
+def regular(values: Array) -> Group:
+    return thinned(np.arange(1.0, values.shape[1] + 1.0), values)
+
+
+def some(size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    return np.sort(rng.permutation(size)[:CURVES])
+
+
+def lcbench(file: dict[str, Array], rng: np.random.Generator) -> list[Group]:
+    rows = some(len(file["curves"]), rng)
+    return [regular(loss(file["curves"][rows, 1:], file["y0"][rows]))]
+
+
+def nasbench_nlp(file: dict[str, Array], rng: np.random.Generator) -> list[Group]:
+    return [regular(loss(file["curves"], np.full(len(file["curves"]), NATS_PER_WORD)))]
+
+
+def nasbench201(file: dict[str, Array], rng: np.random.Generator) -> list[Group]:
+    return [regular(file["curves"])]
+
+
+def deepobs(file: dict[str, Array], rng: np.random.Generator) -> list[Group]:
+    """Every task has its own length; column 0 is the value before training."""
+    groups = []
+    for task in range(len(file["task_names"])):
+        curves = file["curves"][file["task"] == task]
+        length = int(np.isfinite(curves).any(axis=0).sum())
+        values = loss(curves[:, 1:length], curves[:, 0]) if file["minimize"] else curves[:, 1:length]
+        groups.append(regular(values))
+    return groups
+
+
+def uneven(file: dict[str, Array], rng: np.random.Generator) -> list[Group]:
+    """Curves with positions of their own, counted so that the horizon is the number of values."""
+    groups = []
+    for row in some(len(file["curves"]), rng):
+        values, positions = file["curves"][row : row + 1], file["x"][row]
+        length = int(np.isfinite(values).sum())
+        if length < FEWEST_STEPS:
+            continue
+        values = values[:, :length]
+        if np.broadcast_to(file["minimize"], file["task_names"].shape)[int(file["task"][row])]:
+            values = loss(values, values[:, 0])
+        groups.append(thinned(positions[:length] / positions[length - 1] * length, values))
+    return groups
+
+
+COLLECTIONS: dict[str, Callable[[dict[str, Array], np.random.Generator], list[Group]]] = {
+    "lcbench": lcbench,
+    "taskset": lcbench,
+    "nasbench201": nasbench201,
+    "nasbench_nlp": nasbench_nlp,
+    "deepobs_accuracy": deepobs,
+    "deepobs_loss": deepobs,
+    "algoperf": uneven,
+    "lcdb": uneven,
+}
+
+
+def read(path: Path) -> dict[str, Array]:
+    with np.load(path) as file:
+        return {name: file[name].astype(np.float64) if file[name].dtype.kind == "f" else file[name] for name in file}
+
+
+# The statistics ------------------------------------------------------------------------------------------------------
+
+
+def log10(size: Array) -> Array:
+    return np.log10(np.maximum(size, SMALLEST))
+
+
+def lag_one(differences: Array) -> Array:
+    """Correlation of neighbouring differences: -0.5 for white noise, towards 1 for smooth curves, 0 for constants."""
+    centred = differences - differences.mean(axis=1, keepdims=True)
+    variance = (centred**2).mean(axis=1)
+    covariance = (centred[:, 1:] * centred[:, :-1]).mean(axis=1)
+    return np.where(variance > SMALLEST**2, covariance / np.maximum(variance, SMALLEST**2), 0.0)
+
+
+def summary(values: Array) -> Statistics:
+    """Statistics of curves [curve, step]; those of shape are shares of the range of the curve."""
+    length = values.shape[1]
+    half, late = length // 2, length - max(length // 4, 3)
+    first, last, middle = values[:, 0], values[:, -1], values[:, half]
+    span = np.ptp(values, axis=1)
+    scale = np.maximum(span, SMALLEST)
+    jumps = np.abs(np.diff(values, axis=1))
+    bends = np.abs(np.diff(values, n=2, axis=1))
+    risen = values >= (0.5 * (values.max(axis=1) + values.min(axis=1)))[:, None]
+    early_roughness, late_roughness = (
+        log10(np.median(part, axis=1)) for part in (bends[:, :half], bends[:, late - 2 :])
+    )
+    return {
+        "first value": first,
+        "last value": last,
+        "log10 range": log10(span),
+        "log10 range of the last half": log10(np.ptp(values[:, half:], axis=1)),
+        "gain over range": np.where(span > SMALLEST, (last - first) / scale, 0.0),
+        "middle above chord": np.where(span > SMALLEST, (middle - 0.5 * (first + last)) / scale, 0.0),
+        "half risen at": risen.argmax(axis=1) / length,
+        "gain in last quarter": np.where(span > SMALLEST, (last - values[:, late - 1]) / scale, 0.0),
+        "log10 final below best": log10(values.max(axis=1) - last),
+        "log10 roughness early": early_roughness,
+        "log10 roughness late": late_roughness,
+        "roughness decay": late_roughness - early_roughness,
+        "log10 largest jump after 1/4": log10(jumps[:, length // 4 :].max(axis=1)),
+        "largest over median jump": log10(jumps.max(axis=1)) - log10(np.median(jumps, axis=1)),
+        "lag-1 of differences": lag_one(np.diff(values[:, half - 2 :], axis=1)),
+    }
+
+
+def shares(values: Array) -> Statistics:
+    """What is true or false of a curve; the mean is the share."""
+    span, later_span = np.ptp(values, axis=1), np.ptp(values[:, values.shape[1] // 2 :], axis=1)
+    return {
+        "constant": span < 1e-7,
+        "barely moving (range below 0.005)": span < 5e-3,
+        "constant in the last half": later_span < 1e-7,
+        "settled (last half within 0.001)": later_span < 1e-3,
+        "ends below its start by 0.01": values[:, -1] < values[:, 0] - 0.01,
+        "ends below its best by 0.03": values[:, -1] < values.max(axis=1) - 0.03,
+        "ends at the worst (below 0.001)": values[:, -1] < 1e-3,
+    }
+
+
+def of_groups(groups: list[Group], statistic: Callable[[Array], Statistics]) -> Statistics:
+    parts = [statistic(group.values) for group in groups]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def prior_groups(groups: list[Group], size: int, rng: np.random.Generator, config: real.RealPriorConfig) -> list[Group]:
+    """Curves of the prior on the steps of some of these groups, larger groups first."""
+    chosen = sorted(groups, key=lambda group: -len(group.values))
+    chosen = chosen if len(chosen) <= GRIDS else [groups[i] for i in rng.choice(len(groups), GRIDS, replace=False)]
+    each = -(-size // len(chosen))
+    return [Group(g.steps, real.sample(each, rng, g.steps, g.steps[-1], config).noisy) for g in chosen]
+
+
+# Forecasts by the nearest prior curves --------------------------------------------------------------------------------
+
+
+def signed_log(x: Array) -> Array:
+    return np.sign(x) * np.log10(1.0 + np.abs(x) / 1e-5)
+
+
+def features(seen: Array) -> Array:
+    """What tells curves apart that are seen so far, [curve, feature]; weights say how much a unit of each matters."""
+    length = seen.shape[1]
+    quarter, window = max(length // 4, 1), max(length // 10, 1)
+    before, earlier, now = (
+        seen[:, max(end - window, 0) : end].mean(axis=1) for end in (length - quarter, length - 2 * quarter, length)
+    )
+    bends = np.abs(np.diff(seen, n=2, axis=1))
+    half = max(bends.shape[1] // 2, 1)
+    columns = [
+        4.0 * now,
+        2.0 * seen[:, 0],
+        signed_log(now - before),
+        signed_log(before - earlier),
+        signed_log(earlier - seen[:, 0]),
+        signed_log(seen.max(axis=1) - now),
+        signed_log(seen[:, -1] - now),
+        1.5 * log10(np.median(bends[:, :half], axis=1)),
+        1.5 * log10(np.median(bends[:, -half:], axis=1)),
+    ]
+    return np.stack(columns, axis=1)
+
+
+def end_is_inside(group: Group, prior: Array, cutoff: float) -> NDArray[np.bool_]:
+    """Whether the end of each curve lies in the central 90 % of the ends of its nearest prior curves."""
+    length = max(round(cutoff * len(group.steps)), 4)
+    drawn, wanted = features(prior[:, :length]), features(group.values[:, :length])
+    centre, scale = drawn.mean(axis=0), drawn.std(axis=0) + 1e-9
+    drawn, wanted = (drawn - centre) / scale, (wanted - centre) / scale
+    distances = (drawn**2).sum(axis=1) - 2.0 * wanted @ drawn.T  # [curve, prior curve], up to a constant per curve
+    nearest = np.argpartition(distances, NEIGHBOURS, axis=1)[:, :NEIGHBOURS]
+
+    def movement(values: Array) -> Array:
+        return np.ptp(values[:, length - max(length // 3, 2) : length], axis=1) + 1e-7
+
+    # Gains are compared in units of what a curve moved lately: neighbours are never quite of the same size.
+    gains = ((prior[:, -1] - prior[:, length - 1]) / movement(prior))[nearest] * movement(group.values)[:, None]
+    gain = group.values[:, -1] - group.values[:, length - 1]
+    low, high = np.quantile(gains, [0.05, 0.95], axis=1)
+    return (gain >= low - SMALLEST) & (gain <= high + SMALLEST)
+
+
+def forecast_coverage(
+    groups: list[Group], rng: np.random.Generator, config: real.RealPriorConfig
+) -> dict[float, float]:
+    """Share of curves that end inside, for each cutoff."""
+    long_enough = [group for group in groups if len(group.steps) >= 12]
+    chosen = [long_enough[i] for i in rng.permutation(len(long_enough))[: 3 * GRIDS]]
+    each = FORECAST_PRIOR // min(len(chosen), 4)
+    inside_at: dict[float, list[NDArray[np.bool_]]] = {cutoff: [] for cutoff in CUTOFFS}
+    for group in chosen:
+        prior = real.sample(each, rng, group.steps, group.steps[-1], config).noisy
+        tested = Group(group.steps, group.values[rng.permutation(len(group.values))[:FORECAST_CURVES]])
+        for cutoff in CUTOFFS:
+            inside_at[cutoff].append(end_is_inside(tested, prior, cutoff))
+    return {cutoff: float(np.concatenate(parts).mean()) for cutoff, parts in inside_at.items()}
+
+
+# The report ----------------------------------------------------------------------------------------------------------
+
+
+def quantile_table(name: str, columns: dict[str, Array]) -> Table:
+    table = Table(title=name, title_justify="left", box=None)
+    table.add_column("")
+    for q in QUANTILES:
+        table.add_column(f"{q:.0%}", justify="right")
+    for column, values in columns.items():
+        table.add_row(column, *(f"{value:.3f}" for value in np.quantile(values, QUANTILES)))
+    return table
+
+
+def wide_table(title: str, rows: dict[str, dict[str, float]]) -> Table:
+    """One row per statistic, one column per collection."""
+    table = Table(title=title, title_justify="left", box=None)
+    table.add_column("")
+    for column in next(iter(rows.values())):
+        table.add_column(column.replace("_", "\n"), justify="right")
+    for name, row in rows.items():
+        table.add_row(name, *(f"{value:.3f}" for value in row.values()))
+    return table
+
+
+def inside(values: Array, prior: Array) -> float:
+    """Share of values inside the central 98 % of the prior."""
+    low, high = np.quantile(prior, [0.01, 0.99])
+    return float(((values >= low) & (values <= high)).mean())
+
+
+def report(data: Path, prior_size: int, seed: int, forecasts: bool, console: Console) -> None:
+    rng, config = np.random.default_rng(seed), real.RealPriorConfig()
+    collections = {name: load(read(data / f"{name}.npz"), rng) for name, load in COLLECTIONS.items()}
+    priors = {name: prior_groups(groups, prior_size, rng, config) for name, groups in collections.items()}
+    report_quantiles(collections, priors, console)
+    report_shares(collections, priors, console)
+    if forecasts:
+        covered = {name: forecast_coverage(groups, rng, config) for name, groups in collections.items()}
+        rows = {f"seen {cutoff:.0%}": {name: covered[name][cutoff] for name in covered} for cutoff in CUTOFFS}
+        console.print(wide_table("share of curves that end in the central 90 % of their nearest prior curves", rows))
+
+
+def report_quantiles(collections: Collections, priors: Collections, console: Console) -> None:
+    """Quantiles of every statistic, then what share of each collection the prior on its grid covers."""
+    seen = {name: of_groups(groups, summary) for name, groups in collections.items()}
+    drawn = {name: of_groups(groups, summary) for name, groups in priors.items()}
+    grid = np.linspace(0.0, 1.0, 501)
+    covered: dict[str, dict[str, float]] = {}
+    for statistic in next(iter(seen.values())):
+        # Collections differ in size a hundredfold; in the pool each counts alike.
+        pool = np.concatenate([np.quantile(seen[name][statistic], grid) for name in seen])
+        prior = np.concatenate([drawn[name][statistic] for name in drawn])
+        rows = {"prior": prior, "pool": pool, **{name: seen[name][statistic] for name in seen}}
+        console.print(quantile_table(statistic, rows))
+        covered[statistic] = {name: inside(seen[name][statistic], drawn[name][statistic]) for name in seen}
+    covered["mean"] = {name: float(np.mean([row[name] for row in covered.values()])) for name in seen}
+    console.print(wide_table("share of curves inside the central 98 % of the prior", covered))
+
+
+def report_shares(collections: Collections, priors: Collections, console: Console) -> None:
+    flags = {name: of_groups(groups, shares) for name, groups in collections.items()}
+    drawn = of_groups([group for groups in priors.values() for group in groups], shares)
+    rows = {
+        flag: {
+            "prior": float(drawn[flag].mean()),
+            "pool": float(np.mean([flags[name][flag].mean() for name in flags])),
+            **{name: float(flags[name][flag].mean()) for name in flags},
+        }
+        for flag in drawn
+    }
+    console.print(wide_table("share of curves that are", rows))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="the prior of real curves beside real curves")
+    parser.add_argument("data", type=Path, help="folder with the .npz files of the development curves")
+    parser.add_argument("--curves", type=int, default=2_000, help="prior curves per collection")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--forecasts", action="store_true", help="also check how curves go on")
+    arguments = parser.parse_args()
+    report(arguments.data, arguments.curves, arguments.seed, arguments.forecasts, Console(width=130))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""The table of rates: how often each ingredient of the prior of real curves appears.
+
+Rates are chosen by comparing summary statistics of samples and of real collections (`scripts/compare_real_prior.py`),
+wider than those collections rather than fitted to them. `docs/real-prior.md` shows every ingredient.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epochcast.errors import ConfigError
+
+Mask = NDArray[np.bool_]
+Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class RealPriorConfig:
+    """Rates of the ingredients, each a probability; what a rate is a share of is said beside it."""
+
+    # Whole curves, at most one each: shares of all curves. The rest are ordinary runs.
+    paper: float = 0.10  # a curve of the paper's prior with its white noise
+    constant: float = 0.05  # never moves at all
+    toggling: float = 0.03  # a constant guess that changes: jumps between a few levels around chance
+
+    # What is measured.
+    loss: float = 0.55  # of ordinary runs: a loss, squeezed by the paper's normalisation; the others are accuracies
+    first_as_reference: float = 0.15  # of losses: normalised by their first value, for want of an untrained one
+
+    # The learning-rate schedule, at most one each: shares of ordinary runs.
+    cosine: float = 0.24
+    polynomial: float = 0.16  # linear, root or square, some after a long hold
+    exponential: float = 0.04
+    drops: float = 0.15  # one to three sudden drops
+    restarts: float = 0.03  # cosine cycles
+
+    # What a schedule does: shares of the runs that have one.
+    ends_at_horizon: float = 0.80  # the others end earlier or would end later
+    hold: float = 0.25  # of cosine and polynomial ones: the rate is held for a while before it decays
+    rest: float = 0.30  # of cosine and polynomial ones: the rate does not decay to zero
+    warmup: float = 0.25
+    paced: float = 0.75  # progress goes with the sum of learning rates, not with the number of steps
+    gap: float = 0.80  # a high learning rate holds the curve below its trend until the schedule ends
+    gap_noise: float = 0.70  # of runs with a gap: fluctuations in proportion to it
+    noise_follows_schedule: float = 0.85
+
+    # The shape: shares of ordinary runs.
+    second_decay: float = 0.65  # a fast and a slow part
+    slow_start: float = 0.30  # sigmoid: an inflection before the fastest gain
+    bad_start: float = 0.07  # the first steps make the model much worse than untrained
+    delay: float = 0.08  # nothing happens at first
+    stall: float = 0.05  # a plateau on the way
+    barely_moving: float = 0.20  # a full curve in miniature, close to its start
+    overfitting: float = 0.20  # error comes back after an onset
+    overfitting_at_turn: float = 0.50  # of these, if the schedule has a sudden turn: it begins there
+    double_descent: float = 0.05  # worse for a while, then better again
+    spikes: float = 0.10  # sudden, with recovery
+    collapse: float = 0.03  # divergence, or back to chance, for good
+
+    # The noise: shares of ordinary runs.
+    smooth: float = 0.20  # hardly any noise
+    noise_decays: float = 0.40  # with the number of steps
+    noise_follows_error: float = 0.40  # shrinks with the error that is left
+    correlated: float = 0.50
+    heavy_tailed: float = 0.35
+    dips: float = 0.12  # single evaluations that come out much worse
+    quantised: float = 0.40  # of accuracies: a share of n validation examples
+
+    def __post_init__(self) -> None:
+        rates = asdict(self)
+        for name, rate in rates.items():
+            if not (isinstance(rate, (int, float)) and 0.0 <= rate <= 1.0):
+                raise ConfigError(f"rate {name}={rate!r} must be a probability, 0 to 1")
+        for group in EXCLUSIVE:
+            total = sum(rates[name] for name in group)
+            if total > 1.0 + 1e-9:
+                raise ConfigError(
+                    f"rates of {', '.join(group)} sum to {total:g}; a curve has one of them, so at most 1"
+                )
+
+
+WHOLE_CURVES = ("paper", "constant", "toggling")
+SCHEDULES = ("cosine", "polynomial", "exponential", "drops", "restarts")
+EXCLUSIVE = (WHOLE_CURVES, SCHEDULES)
+
+# What the rates below are shares of: another ingredient, which comes first in the table, or a union of some.
+_PARENTS = {
+    "first_as_reference": "loss",
+    **dict.fromkeys(("ends_at_horizon", "warmup", "paced", "gap", "noise_follows_schedule"), "scheduled"),
+    **dict.fromkeys(("hold", "rest"), "annealed"),
+    "gap_noise": "gap",
+    "quantised": "accuracy",
+    "overfitting_at_turn": "overfitting",
+}
+
+
+def parent(name: str) -> str | None:
+    """The ingredient whose curves the rate of another is a share of; None for shares of all curves."""
+    return None if name in WHOLE_CURVES else _PARENTS.get(name, "ordinary")
+
+
+def draw_ingredients(size: int, config: RealPriorConfig, rng: np.random.Generator) -> dict[str, Mask]:
+    """Which ingredients each curve has, [curve] per name, and the parents that have no rate of their own."""
+    whole, schedule = (_one_of(group, size, config, rng) for group in EXCLUSIVE)
+    has = {**whole, "ordinary": ~np.any(list(whole.values()), axis=0)}
+    has |= {name: mask & has["ordinary"] for name, mask in schedule.items()}
+    has["scheduled"] = np.any([has[name] for name in SCHEDULES], axis=0)
+    has["annealed"] = has["cosine"] | has["polynomial"]
+    for name, rate in asdict(config).items():
+        if name not in has:
+            has[name] = (rng.random(size) < rate) & has[parent(name) or "ordinary"]
+        if name == "loss":
+            has["accuracy"] = has["ordinary"] & ~has["loss"]
+    return has
+
+
+def _one_of(names: tuple[str, ...], size: int, config: RealPriorConfig, rng: np.random.Generator) -> dict[str, Mask]:
+    """At most one of the names for each curve."""
+    borders = np.cumsum([0.0, *(getattr(config, name) for name in names)])
+    choice = np.searchsorted(borders, rng.random(size), side="right") - 1
+    return {name: choice == k for k, name in enumerate(names)}

@@ -1,0 +1,181 @@
+"""An ordinary run: schedule, falling error, what may happen to it, noise, and the metric that shows it.
+
+Everything happens to relative errors (1 for the untrained model, 0 for a perfect one); only the last step turns them
+into normalised values. The private functions below add ingredients to arrays [curve, step] in place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+
+from epochcast.prior.families import Array
+from epochcast.prior.real import noise, trend
+from epochcast.prior.real.config import Mask
+from epochcast.prior.real.grid import Grid, log_uniform
+from epochcast.prior.real.schedule import Schedule, draw_schedules
+
+Ingredients = dict[str, Mask]
+
+_BEST_LOGISTIC = float(expit(1.0))
+_SMALLEST_REFERENCE = 0.05  # relative error: a first loss below this would be no unit to measure by
+_ACCURACY_OVERFITTING = 0.4  # of what a loss would show
+_SD_PER_DISTANCE = 0.4  # white noise has no room beyond the bounds of the metric
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Runs in normalised space before their white noise; row i of every array belongs to curve i."""
+
+    noiseless: Array  # [curve, step]
+    white_sd: Array  # [curve, step]
+    untrained: Array  # [curve]
+    examples: Array  # [curve], 0 where the metric is not quantised
+
+
+def ordinary(grid: Grid, has: Ingredients, rng: np.random.Generator) -> Runs:
+    """A run for each row of the masks `has`."""
+    schedule = draw_schedules(grid, has, rng)
+    gap, final = _gap(schedule, has, rng)
+    error = _trend(grid, schedule, gap + final, has, rng)
+    scale = _noise_scale(grid, schedule, gap, error, has, rng)
+    _add_events(grid, error, schedule.turn, 1.0 - final, has, rng)
+    _shrink(error, scale, has, rng)
+    _collapse(grid, error, scale, has, rng)
+    white = _add_correlated_noise(grid, error, scale, has, rng)
+    return _measured(error, white, has, rng)
+
+
+def _gap(schedule: Schedule, has: Ingredients, rng: np.random.Generator) -> tuple[Array, Array]:
+    """What the learning rate keeps open [curve, step], and the error that can never be trained away [curve, 1]."""
+    final = rng.beta(0.7, 1.5, (len(schedule.rate), 1))
+    rows = np.flatnonzero(has["gap"])
+    gap = np.zeros_like(schedule.rate)
+    gap[rows] = trend.gap(schedule.felt[rows], final[rows], rng)
+    return gap, final
+
+
+def _trend(grid: Grid, schedule: Schedule, floor: Array, has: Ingredients, rng: np.random.Generator) -> Array:
+    """The falling error [curve, step] above a floor that moves with the schedule."""
+    clock = np.where(has["paced"][:, None], schedule.clock, grid.steps)
+    for name, changed in (("delay", trend.delayed), ("stall", trend.stalled)):
+        rows = np.flatnonzero(has[name])
+        clock[rows] = changed(clock[rows], grid.horizon, rng)
+    start = np.ones((len(clock), 1))
+    rows = np.flatnonzero(has["bad_start"])
+    start[rows, 0] = trend.bad_start(len(rows), rng)
+    return floor + (start - floor) * trend.decay(clock, grid.horizon, has["second_decay"], has["slow_start"], rng)
+
+
+def _noise_scale(
+    grid: Grid, schedule: Schedule, gap: Array, error: Array, has: Ingredients, rng: np.random.Generator
+) -> Array:
+    """How large the noise is at each step, [curve, step]."""
+    scale = np.repeat(noise.base_scale(len(error), rng)[:, None], len(grid.steps), axis=1)
+    rows = np.flatnonzero(has["smooth"])
+    scale[rows] *= noise.smooth(len(rows), rng)[:, None]
+    rows = np.flatnonzero(has["noise_decays"])
+    scale[rows] *= noise.decaying(grid, len(rows), rng)
+    rows = np.flatnonzero(has["noise_follows_error"])
+    scale[rows] *= noise.following_error(error[rows], rng)
+    rows = np.flatnonzero(has["noise_follows_schedule"])
+    scale[rows] *= noise.following_schedule(schedule.rate[rows], rng)
+    rows = np.flatnonzero(has["gap_noise"])
+    scale[rows] += noise.of_gap(gap[rows], rng)
+    return np.minimum(scale, noise.LARGEST)
+
+
+def _add_events(
+    grid: Grid, error: Array, turn: Array, reach: Array, has: Ingredients, rng: np.random.Generator
+) -> None:
+    """Setbacks in proportion to what a run can gain, `reach` [curve, 1]."""
+    rows = np.flatnonzero(has["overfitting"])
+    anywhere = log_uniform(0.005, 1.0, len(rows), rng) * grid.horizon
+    at_turn = has["overfitting_at_turn"][rows] & np.isfinite(turn[rows])
+    onset = np.where(at_turn, turn[rows], anywhere)[:, None]
+    # An overconfident mistake costs a loss without limit, an accuracy only itself.
+    felt = np.where(has["loss"][rows], 1.0, _ACCURACY_OVERFITTING)[:, None]
+    error[rows] += felt * reach[rows] * trend.overfitting(grid, onset, rng)
+    for name, event in (("double_descent", trend.double_descent), ("spikes", trend.spikes), ("dips", noise.dips)):
+        rows = np.flatnonzero(has[name])
+        error[rows] += reach[rows] * event(grid, len(rows), rng)
+
+
+def _shrink(error: Array, scale: Array, has: Ingredients, rng: np.random.Generator) -> None:
+    """Runs that barely move, with noise that shrinks less than they do."""
+    rows = np.flatnonzero(has["barely_moving"])
+    factor = log_uniform(3e-5, 0.05, (len(rows), 1), rng)
+    error[rows] = trend.miniature(error[rows], factor, rng)
+    scale[rows] *= factor ** rng.random(factor.shape)
+
+
+def _collapse(grid: Grid, error: Array, scale: Array, has: Ingredients, rng: np.random.Generator) -> None:
+    """Runs that are lost at some step: accuracies fall to chance, losses may grow without bound."""
+    rows = np.flatnonzero(has["collapse"])
+    lost = trend.collapse(grid, len(rows), rng)
+    level = np.where(has["loss"][rows], trend.lost_level(len(rows), rng), 1.0)[:, None]
+    error[rows] += lost * (level - error[rows])
+    silent = rng.random(level.shape) < 0.6
+    scale[rows] *= 1.0 - silent * lost
+
+
+def _add_correlated_noise(grid: Grid, error: Array, scale: Array, has: Ingredients, rng: np.random.Generator) -> Array:
+    """Adds the correlated part of the noise to the error; returns the scale of the white part [curve, step]."""
+    white = scale.copy()
+    rows = np.flatnonzero(has["correlated"])
+    share = noise.correlated_share(len(rows), rng)[:, None]
+    error[rows] += np.sqrt(share) * scale[rows] * noise.correlated(grid, len(rows), rng)
+    white[rows] *= np.sqrt(1.0 - share)
+    rows = np.flatnonzero(has["heavy_tailed"])
+    white[rows] *= noise.heavy_tails(grid, len(rows), rng)
+    return white
+
+
+def chance_level(size: int, rng: np.random.Generator) -> Array:
+    """The accuracy [curve] of a guess: 1 / classes, or the share of the largest class."""
+    classes = np.round(log_uniform(2.0, 1000.0, size, rng))
+    return np.where(rng.random(size) < 0.6, 1.0 / classes, rng.uniform(0.0, 0.95, size))
+
+
+def loss_level(error: Array) -> Array:
+    """The paper's normalisation of a loss that is given as a multiple of its untrained value."""
+    return np.asarray(expit(1.0 - 2.0 * error) / _BEST_LOGISTIC)
+
+
+def _measured(error: Array, white: Array, has: Ingredients, rng: np.random.Generator) -> Runs:
+    """From relative errors to normalised values: losses are squeezed, accuracies run straight from chance to 1."""
+    size = len(error)
+    runs = Runs(np.empty_like(error), np.empty_like(error), np.empty(size), np.zeros(size))
+
+    rows = np.flatnonzero(has["loss"])
+    losses, sd = np.maximum(error[rows], 0.0), white[rows]
+    unit = _use_first_as_unit(losses, sd, has["first_as_reference"][rows], rng)
+    levels = loss_level(losses)
+    runs.noiseless[rows] = levels
+    runs.white_sd[rows] = sd * 2.0 * levels * (1.0 - _BEST_LOGISTIC * levels)  # sd times the slope of loss_level
+    runs.untrained[rows] = loss_level(1.0 / unit)
+
+    rows = np.flatnonzero(has["accuracy"])
+    chance = chance_level(len(rows), rng)
+    runs.noiseless[rows] = np.clip(1.0 - (1.0 - chance[:, None]) * error[rows], 0.0, 1.0)
+    runs.white_sd[rows] = (1.0 - chance[:, None]) * white[rows]
+    runs.untrained[rows] = chance
+    rows = np.flatnonzero(has["quantised"])
+    runs.examples[rows] = noise.examples(len(rows), rng)
+
+    room = np.minimum(runs.noiseless, 1.0 - runs.noiseless)
+    np.minimum(runs.white_sd, _SD_PER_DISTANCE * room, out=runs.white_sd)
+    return runs
+
+
+def _use_first_as_unit(losses: Array, sd: Array, chosen: Mask, rng: np.random.Generator) -> Array:
+    """Divides chosen losses by their first noisy value, in place, and returns what they were divided by [curve]."""
+    unit = np.ones(len(losses))
+    first = losses[chosen, 0] + sd[chosen, 0] * rng.standard_normal(int(chosen.sum()))
+    unit[chosen] = np.maximum(first, _SMALLEST_REFERENCE)
+    losses[chosen] /= unit[chosen, None]
+    sd[chosen] /= unit[chosen, None]
+    losses[chosen, 0], sd[chosen, 0] = 1.0, 0.0
+    return unit

@@ -1,0 +1,140 @@
+"""Curves that people really have: runs with schedules, plateaus, overfitting, divergence and noise of many kinds.
+
+Whole curves of three plain kinds (the paper's, constant, toggling) stand beside ordinary runs. All curves of a batch
+are made at once, and randomness comes only from the generator given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epochcast.errors import InputError
+from epochcast.prior import paper
+from epochcast.prior.families import Array
+from epochcast.prior.real.config import Mask, RealPriorConfig, Rows, draw_ingredients
+from epochcast.prior.real.grid import Grid, log_uniform
+from epochcast.prior.real.run import Runs, chance_level, loss_level, ordinary
+
+_CHUNK = 512  # curves made at once: the temporaries stay in the cache
+
+
+@dataclass(frozen=True)
+class RealDraw:
+    """Curves in normalised space, larger is better; row i of every array belongs to curve i.
+
+    `noiseless` is all but the white noise: trend, correlated noise, dips and spikes. So the values that the same runs
+    could have shown instead are `observe(z)` with fresh standard normal z.
+    """
+
+    noisy: Array  # [curve, step]
+    noiseless: Array  # [curve, step]
+    white_sd: Array  # [curve, step]
+    untrained: Array  # [curve], the value before training
+    examples: Array  # [curve], validation examples that the metric counts; 0 where it is not quantised
+    ingredients: dict[str, Mask]  # [curve] each: what the curve was made of
+
+    def observe(self, z: Array) -> Array:
+        """Values of the same runs under other white noise, z [..., curve, step] standard normal."""
+        return _observed(self.noiseless + self.white_sd * z, self.ingredients["paper"], self.examples)
+
+
+def _observed(values: Array, unbounded: Mask, examples: Array) -> Array:
+    values = np.where(unbounded[:, None], values, np.clip(values, 0.0, 1.0))
+    rows = np.flatnonzero(examples > 0.0)
+    counted = examples[rows, None]
+    values[..., rows, :] = np.round(values[..., rows, :] * counted) / counted
+    return values
+
+
+def constant(grid: Grid, size: int, rng: np.random.Generator) -> Runs:
+    """Runs that never move: as untrained, at the worst value, or anywhere."""
+    kind = rng.random(size)
+    untrained = np.where(rng.random(size) < 0.5, loss_level(np.ones(size)), chance_level(size, rng))
+    level = np.where(kind < 0.5, untrained, np.where(kind < 0.75, 0.0, rng.random(size)))
+    still = np.zeros((size, len(grid.steps)))
+    return Runs(level[:, None] + still, still, untrained, np.zeros(size))
+
+
+def toggling(grid: Grid, size: int, rng: np.random.Generator) -> Runs:
+    """A constant guess that changes between a few classes of nearly equal size, and settles on one at some step."""
+    chance = chance_level(size, rng)
+    spread = log_uniform(1e-3, 1.0, (size, 1), rng)
+    levels = np.clip(chance[:, None] * (1.0 + spread * rng.uniform(-1.0, 1.0, (size, 4))), 0.0, 1.0)
+    favour = rng.uniform(1.0, 4.0, (size, 1))  # of the first level over the others
+    choice = (4.0 * rng.random((size, len(grid.steps))) ** favour).astype(np.int64)
+    settled = grid.steps > rng.uniform(0.3, 2.0, (size, 1)) * grid.horizon
+    values = np.take_along_axis(levels, np.where(settled, 0, choice), axis=1)
+    return Runs(values, np.zeros_like(values), chance, np.zeros(size))
+
+
+def paper_curves(grid: Grid, size: int, rng: np.random.Generator) -> Runs:
+    """Curves of the paper's prior between step 1 and the horizon; what came before step 1 is lower still."""
+    check = np.geomspace(1.0, grid.horizon, 12)  # where a curve must lie in [0, 1]
+    steps = np.concatenate([np.maximum(grid.steps, 1.0), check])
+    kept: list[Array] = []
+    missing = size
+    while missing > 0:
+        count = int(missing / paper.ACCEPTANCE * 1.2) + 16
+        parameters = np.stack([law.sample(count, rng) for law in paper.LAWS.values()], axis=-1)
+        ends = paper.evaluate(parameters, check)
+        valid = (ends >= 0.0).all(axis=1) & (ends <= 1.0).all(axis=1) & (ends[:, 0] < ends[:, -1])
+        kept.append(parameters[valid][:missing])
+        missing -= len(kept[-1])
+    parameters = np.concatenate(kept) if kept else np.empty((0, len(paper.NAMES)))
+    curves = paper.evaluate(parameters, steps)
+    values, first = np.clip(curves[:, : len(grid.steps)], 0.0, 1.0), curves[:, len(grid.steps)]
+    sd = np.exp(parameters[:, paper.NAMES.index("log_sigma"), None])
+    return Runs(values, np.repeat(sd, len(grid.steps), axis=1), rng.random(size) * first, np.zeros(size))
+
+
+def _chunk(grid: Grid, size: int, config: RealPriorConfig, rng: np.random.Generator) -> RealDraw:
+    has = draw_ingredients(size, config, rng)
+    shape = (size, len(grid.steps))
+    runs = Runs(np.empty(shape), np.empty(shape), np.empty(size), np.empty(size))
+    rows = np.flatnonzero(has["ordinary"])
+    _put(runs, rows, ordinary(grid, {name: mask[rows] for name, mask in has.items()}, rng))
+    for name, kind in (("paper", paper_curves), ("constant", constant), ("toggling", toggling)):
+        rows = np.flatnonzero(has[name])
+        _put(runs, rows, kind(grid, len(rows), rng))
+    z = rng.standard_normal(shape)
+    noisy = _observed(runs.noiseless + runs.white_sd * z, has["paper"], runs.examples)
+    return RealDraw(noisy, runs.noiseless, runs.white_sd, runs.untrained, runs.examples, has)
+
+
+def _put(whole: Runs, rows: Rows, part: Runs) -> None:
+    whole.noiseless[rows] = part.noiseless
+    whole.white_sd[rows] = part.white_sd
+    whole.untrained[rows] = part.untrained
+    whole.examples[rows] = part.examples
+
+
+def sample(
+    size: int,
+    rng: np.random.Generator,
+    steps: ArrayLike,
+    horizon: float,
+    config: RealPriorConfig | None = None,
+) -> RealDraw:
+    """Draw `size` curves seen at `steps` [step], rising in (0, horizon]; `horizon` is the planned end of the run."""
+    if size < 0:
+        raise InputError(f"size={size} curves cannot be drawn; ask for 0 or more")
+    grid = Grid.of(steps, horizon)
+    rates = config or RealPriorConfig()
+    sizes = [min(_CHUNK, size - start) for start in range(0, size, _CHUNK)] or [0]
+    return _joined([_chunk(grid, count, rates, rng) for count in sizes])
+
+
+def _joined(draws: list[RealDraw]) -> RealDraw:
+    if len(draws) == 1:
+        return draws[0]
+    return RealDraw(
+        noisy=np.concatenate([draw.noisy for draw in draws]),
+        noiseless=np.concatenate([draw.noiseless for draw in draws]),
+        white_sd=np.concatenate([draw.white_sd for draw in draws]),
+        untrained=np.concatenate([draw.untrained for draw in draws]),
+        examples=np.concatenate([draw.examples for draw in draws]),
+        ingredients={name: np.concatenate([draw.ingredients[name] for draw in draws]) for name in draws[0].ingredients},
+    )

@@ -1,0 +1,155 @@
+"""Learning-rate schedules: the rate at each step, relative to its largest, and the sum of rates as a training clock.
+
+Integrals are closed forms, so a curve does not depend on the grid it is seen through. After the end of a schedule the
+rate stays at its last value, unless said otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from epochcast.prior.families import Array
+from epochcast.prior.real.config import SCHEDULES, Mask, Rows
+from epochcast.prior.real.grid import Grid, log_uniform
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Schedules of a batch; `turn` is [curve], the others [curve, step]."""
+
+    rate: Array  # in [0, 1]
+    felt: Array  # the rate as the level of the curve follows it: drops are felt over some steps
+    clock: Array  # integral of the rate: how many steps at the full rate it is worth
+    turn: Array  # where the rate falls all of a sudden; infinite where it never does
+
+    def __getitem__(self, rows: Rows) -> Schedule:
+        return Schedule(self.rate[rows], self.felt[rows], self.clock[rows], self.turn[rows])
+
+    def put(self, rows: Rows, part: Schedule) -> None:
+        """Replace the schedules of some rows."""
+        self.rate[rows], self.felt[rows] = part.rate, part.felt
+        self.clock[rows], self.turn[rows] = part.clock, part.turn
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What schedules of any form have in common; every array is [curve, 1]."""
+
+    start: Array  # the step until which the rate is held
+    end: Array  # the step at which the schedule ends
+    rest: Array  # the rate at the end
+
+    def __getitem__(self, rows: Rows) -> Outline:
+        return Outline(self.start[rows], self.end[rows], self.rest[rows])
+
+
+def constant(grid: Grid, size: int) -> Schedule:
+    """No schedule."""
+    ones = np.ones((size, len(grid.steps)))
+    return Schedule(ones, ones.copy(), ones * grid.steps, np.full(size, np.inf))
+
+
+def draw_outlines(grid: Grid, has: dict[str, Mask], rng: np.random.Generator) -> Outline:
+    """Most schedules end at the horizon; some hold the rate first, some end above zero."""
+    size = len(has["scheduled"])
+    end = grid.horizon * np.where(has["ends_at_horizon"], 1.0, log_uniform(0.3, 3.0, size, rng))
+    start = end * np.where(has["hold"], rng.uniform(0.1, 0.9, size), 0.0)
+    rest = np.where(has["rest"], log_uniform(1e-3, 0.3, size, rng), 0.0)
+    return Outline(start[:, None], end[:, None], rest[:, None])
+
+
+def _annealed(grid: Grid, outline: Outline, rate: Array, worth: Array) -> Schedule:
+    """A rate that decays from 1 to 0 between start and end, and the mean of it up to each step, [curve, step] both."""
+    clock = np.minimum(grid.steps, outline.start) + (outline.end - outline.start) * worth
+    rate = outline.rest + (1.0 - outline.rest) * rate
+    turn = np.where(outline.start > 0.0, outline.start, np.inf)[:, 0]
+    return Schedule(rate, rate, outline.rest * grid.steps + (1.0 - outline.rest) * clock, turn)
+
+
+def _decayed_share(grid: Grid, outline: Outline) -> Array:
+    return np.clip((grid.steps - outline.start) / (outline.end - outline.start), 0.0, 1.0)
+
+
+def cosine(grid: Grid, outline: Outline, rng: np.random.Generator) -> Schedule:
+    """(1 + cos(pi v)) / 2"""
+    v = _decayed_share(grid, outline)
+    return _annealed(grid, outline, 0.5 + 0.5 * np.cos(np.pi * v), 0.5 * v + np.sin(np.pi * v) / (2.0 * np.pi))
+
+
+def polynomial(grid: Grid, outline: Outline, rng: np.random.Generator) -> Schedule:
+    """(1 - v)^p, mostly linear"""
+    v = _decayed_share(grid, outline)
+    linear = rng.random(outline.end.shape) < 0.6
+    power = np.where(linear, 1.0, log_uniform(0.4, 3.0, outline.end.shape, rng))
+    rate = (1.0 - v) ** power
+    return _annealed(grid, outline, rate, (1.0 - rate * (1.0 - v)) / (power + 1.0))
+
+
+def exponential(grid: Grid, outline: Outline, rng: np.random.Generator) -> Schedule:
+    """r^v"""
+    log_ratio = rng.uniform(np.log(1e-4), np.log(0.3), outline.end.shape)
+    rate = np.exp(log_ratio * np.minimum(grid.steps / outline.end, 1.0))
+    clock = outline.end * (rate - 1.0) / log_ratio + rate * np.maximum(grid.steps - outline.end, 0.0)
+    return Schedule(rate, rate, clock, np.full(len(rate), np.inf))
+
+
+def drops(grid: Grid, outline: Outline, rng: np.random.Generator) -> Schedule:
+    """One to three drops by a factor, each felt over some steps."""
+    size, most = len(outline.end), 3
+    at = np.sort(rng.uniform(0.1, 1.0, (size, most)), axis=1) * outline.end
+    factor = log_uniform(0.05, 0.6, (size, 1), rng)
+    before = factor ** np.arange(most)  # the rate before each drop
+    fall = np.where(np.arange(most) < rng.integers(1, most + 1, (size, 1)), before * (1.0 - factor), 0.0)
+    wait = log_uniform(0.1, 0.1 * grid.horizon + 1.0, (size, 1), rng)
+    schedule = constant(grid, size)
+    for k in range(most):
+        since = np.maximum(grid.steps - at[:, k, None], 0.0)
+        schedule.rate[:] -= fall[:, k, None] * (since > 0.0)
+        schedule.felt[:] += fall[:, k, None] * np.expm1(-since / wait)
+        schedule.clock[:] -= fall[:, k, None] * since
+    schedule.turn[:] = at[:, 0]
+    return schedule
+
+
+def restarts(grid: Grid, outline: Outline, rng: np.random.Generator) -> Schedule:
+    """Two to eight cosine cycles of equal length, which go on after the end."""
+    cycle = outline.end / rng.integers(2, 9, outline.end.shape)
+    done = np.ceil(grid.steps / cycle - _ROUNDING) - 1.0  # the last step of a cycle still belongs to it
+    v = grid.steps / cycle - done
+    rate = 0.5 + 0.5 * np.cos(np.pi * v)
+    clock = cycle * (0.5 * done + 0.5 * v + np.sin(np.pi * v) / (2.0 * np.pi))
+    return Schedule(rate, rate, clock, np.full(len(rate), np.inf))
+
+
+def warmup(grid: Grid, schedule: Schedule, rng: np.random.Generator) -> Schedule:
+    """The rate grows in proportion to the step at first; the clock is exact where it would be constant otherwise."""
+    length = log_uniform(0.005, 0.2, (len(schedule.rate), 1), rng) * grid.horizon
+    ramp = np.minimum(grid.steps / length, 1.0)
+    mean_ramp = np.where(grid.steps < length, 0.5 * ramp, 1.0 - 0.5 * length / grid.steps)
+    return Schedule(schedule.rate * ramp, schedule.felt * ramp, schedule.clock * mean_ramp, schedule.turn)
+
+
+FORMS: dict[str, Callable[[Grid, Outline, np.random.Generator], Schedule]] = {
+    "cosine": cosine,
+    "polynomial": polynomial,
+    "exponential": exponential,
+    "drops": drops,
+    "restarts": restarts,
+}
+
+
+def draw_schedules(grid: Grid, has: dict[str, Mask], rng: np.random.Generator) -> Schedule:
+    """A schedule for every curve, constant for those that have none."""
+    batch = constant(grid, len(has["scheduled"]))
+    outlines = draw_outlines(grid, has, rng)
+    for name in SCHEDULES:
+        rows = np.flatnonzero(has[name])
+        batch.put(rows, FORMS[name](grid, outlines[rows], rng))
+    rows = np.flatnonzero(has["warmup"])
+    batch.put(rows, warmup(grid, batch[rows], rng))
+    return batch

@@ -1,0 +1,115 @@
+"""How the error of a run falls: relative error over steps, 1 for the untrained model and 0 for a perfect one.
+
+    error(s) = floor(s) + (start - floor(s)) g(clock(s))
+
+where g decays from 1, the floor is where the run would settle at the current learning rate, and the clock counts
+training in full-rate steps. Every function is one ingredient.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from epochcast.prior.families import Array
+from epochcast.prior.real.config import Mask
+from epochcast.prior.real.grid import Grid, log_uniform
+
+_SMALLEST_CLOCK = 1e-9
+_LARGEST_LOG = 300.0  # its exponential is still finite when multiplied by any parameter
+
+
+def _component(log_clock: Array, horizon: float, slow: Mask, rng: np.random.Generator) -> Array:
+    """(1 + c x^p)^(-1/c), x = clock / tau: powers (p = 1), stretched exponentials (c to 0), sigmoids (c = 1)."""
+    size = len(log_clock)
+    log_tau = rng.uniform(math.log(0.01 * math.sqrt(horizon)), math.log(horizon), (size, 1))
+    power = np.where(slow, log_uniform(1.2, 6.0, size, rng), log_uniform(0.45, 1.2, size, rng))[:, None]
+    tail = log_uniform(0.05, 10.0, (size, 1), rng)
+    growth = np.exp(np.minimum(power * (log_clock - log_tau), _LARGEST_LOG))
+    return np.exp(np.log1p(tail * growth) / -tail)
+
+
+def decay(clock: Array, horizon: float, second: Mask, slow_start: Mask, rng: np.random.Generator) -> Array:
+    """What is left of the first error after training time `clock` [curve, step]: one decay, or a mixture of two."""
+    log_clock = np.log(np.maximum(clock, _SMALLEST_CLOCK))
+    weight = np.where(second, rng.random(len(clock)), 1.0)[:, None]
+    left = weight * _component(log_clock, horizon, slow_start, rng)
+    rows = np.flatnonzero(second)
+    left[rows] += (1.0 - weight[rows]) * _component(log_clock[rows], horizon, np.zeros(len(rows), dtype=bool), rng)
+    return left
+
+
+def delayed(clock: Array, horizon: float, rng: np.random.Generator) -> Array:
+    """A clock that hardly runs until a delay is over: the run is stuck at first, then takes off."""
+    delay = log_uniform(0.01, 0.6, (len(clock), 1), rng) * horizon
+    leak = log_uniform(1e-6, 1e-2, (len(clock), 1), rng)
+    return np.maximum(clock - delay, 0.0) + leak * clock
+
+
+def stalled(clock: Array, horizon: float, rng: np.random.Generator) -> Array:
+    """A clock that nearly stops for a while: a plateau on the way."""
+    size = (len(clock), 1)
+    start = log_uniform(0.01, 0.7, size, rng) * horizon
+    length = log_uniform(0.05, 1.0, size, rng) * horizon
+    return clock - rng.uniform(0.9, 1.0, size) * np.clip(clock - start, 0.0, length)
+
+
+def gap(felt: Array, final: Array, rng: np.random.Generator) -> Array:
+    """How far a learning rate [curve, step] holds the error above where it would settle at rate zero [curve, 1]."""
+    size = (len(felt), 1)
+    height = rng.beta(1.0, 1.8, size) * (1.0 - final)
+    return height * felt ** log_uniform(0.5, 2.0, size, rng)
+
+
+def bad_start(size: int, rng: np.random.Generator) -> Array:
+    """The relative error [curve] right after the first updates, when they throw the model off."""
+    return log_uniform(1.05, 30.0, size, rng)
+
+
+def miniature(error: Array, shrink: Array, rng: np.random.Generator) -> Array:
+    """The same curve `shrink` [curve, 1] times as high, around the untrained level or another one."""
+    size = (len(error), 1)
+    level = np.where(rng.random(size) < 0.7, 1.0, rng.random(size))
+    return level + shrink * (error - level)
+
+
+def overfitting(grid: Grid, onset: Array, rng: np.random.Generator) -> Array:
+    """Error that comes back after an onset [curve, 1], x^p / (1 + x^p), from unnoticed to more than was ever gained."""
+    size = len(onset)
+    width = log_uniform(0.03, 3.0, (size, 1), rng) * grid.horizon
+    grown = (np.maximum(grid.steps - onset, 0.0) / width) ** rng.uniform(0.7, 2.0, (size, 1))
+    return log_uniform(0.003, 1.5, (size, 1), rng) * grown / (1.0 + grown)
+
+
+def double_descent(grid: Grid, size: int, rng: np.random.Generator) -> Array:
+    """Error that rises for a while and falls again."""
+    centre = rng.uniform(0.03, 0.95, (size, 1)) * grid.horizon
+    width = log_uniform(0.01, 0.2, (size, 1), rng) * grid.horizon
+    return log_uniform(0.01, 1.0, (size, 1), rng) * np.exp(-0.5 * ((grid.steps - centre) / width) ** 2)
+
+
+def spikes(grid: Grid, size: int, rng: np.random.Generator) -> Array:
+    """One to four sudden errors that the run recovers from."""
+    total = np.zeros((size, len(grid.steps)))
+    recovery = log_uniform(0.2, 0.05 * grid.horizon + 1.0, (size, 1), rng)
+    depth = log_uniform(0.01, 1.5, (size, 1), rng)
+    count = rng.integers(1, 5, (size, 1))
+    for k in range(4):
+        at = rng.uniform(0.0, grid.horizon, (size, 1))
+        height = np.where(k < count, depth * rng.exponential(1.0, (size, 1)), 0.0)
+        since = grid.steps - at
+        total += np.where(since >= 0.0, height * np.exp(-np.maximum(since, 0.0) / recovery), 0.0)
+    return total
+
+
+def collapse(grid: Grid, size: int, rng: np.random.Generator) -> Array:
+    """Share [curve, step] of the way to a lost run: at once, or over some steps."""
+    at = rng.uniform(0.0, grid.horizon, (size, 1))
+    width = np.where(rng.random((size, 1)) < 0.6, 1e-9, log_uniform(0.005, 0.2, (size, 1), rng) * grid.horizon)
+    return -np.expm1(-np.maximum(grid.steps - at, 0.0) / width)
+
+
+def lost_level(size: int, rng: np.random.Generator) -> Array:
+    """The relative error [curve] of a lost loss curve: a constant guess, or growing without bound."""
+    return np.where(rng.random(size) < 0.4, 1.0, log_uniform(1.05, 300.0, size, rng))

@@ -1,0 +1,92 @@
+"""Every shipped model of the paper's prior is calibrated, and the test would notice if it were not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import epochcast as ec
+from epochcast.experiments.prior import Calibration, evaluate, noise_thirds, pit_values, row
+from epochcast.prior import paper
+from epochcast.runtime import load_network
+from epochcast.weights import registry
+
+CURVES = 10_000
+PAPER_PRIOR = [name for name in ec.models() if registry()["models"][name]["card"]["prior"] == "paper"]
+
+
+class Warped:
+    """A distribution stretched about its median, or moved by a share of its standard deviation."""
+
+    def __init__(self, distribution, stretch=1.0, shift=0.0):
+        self.distribution, self.stretch, self.shift = distribution, stretch, shift
+
+    def cdf(self, y):
+        middle = self.distribution.icdf(0.5)
+        moved = y - self.shift * np.sqrt(self.distribution.variance())
+        return self.distribution.cdf(middle + (moved - middle) / self.stretch)
+
+
+class WarpedEngine:
+    def __init__(self, engine, **warp):
+        self.engine, self.warp = engine, warp
+
+    def predict(self, curves, queries, horizon):
+        return Warped(self.engine.predict(curves, queries, horizon), **self.warp)
+
+
+@pytest.fixture(scope="module")
+def draw():
+    return paper.sample(CURVES, np.random.default_rng(20))
+
+
+@pytest.mark.parametrize("cutoff", [10, 20, 40, 80])
+@pytest.mark.parametrize("name", PAPER_PRIOR)
+def test_shipped_model_is_calibrated_overall_and_at_every_noise_level(name, cutoff, draw):
+    pit = pit_values(load_network(name), draw, cutoff, np.random.default_rng(21))
+    assert Calibration.of(pit).passes(), Calibration.of(pit)
+    if name == "lcpfn":
+        return  # its bins are wider than the noise of the quietest third: the paper's own limit
+    for third in noise_thirds(draw.sigma):
+        assert Calibration.of(pit[third]).passes(slack=2.0), Calibration.of(pit[third])
+
+
+@pytest.mark.parametrize("warp", [{"stretch": 0.7}, {"stretch": 1.4}, {"shift": 1.0}], ids=str)
+def test_calibration_of_a_deliberately_wrong_model_is_rejected(warp, draw):
+    engine = WarpedEngine(load_network("stream"), **warp)
+    pit = pit_values(engine, draw, 40, np.random.default_rng(21))
+    assert not Calibration.of(pit).passes()
+
+
+def test_calibration_accepts_uniform_values_and_measures_a_known_distance():
+    uniform = (np.arange(10_000) + 0.5) / 10_000
+    assert Calibration.of(uniform).passes()
+    assert Calibration.of(uniform**1.2).ks == pytest.approx(np.max(np.abs(uniform - uniform ** (1 / 1.2))), abs=1e-3)
+
+
+class Oracle:
+    """Knows every curve and its noise."""
+
+    name, grid = "oracle", None
+
+    def __init__(self, draw):
+        self.draw, self.start = draw, 0
+
+    def predict(self, curves, queries, horizon):
+        from epochcast.distributions import Mixture
+
+        rows = slice(self.start, self.start + len(curves))
+        self.start = (self.start + len(curves)) % len(self.draw.sigma)
+        step = queries.astype(int) - 1
+        means = np.take_along_axis(self.draw.noiseless[rows], step, axis=1)[..., None]
+        scales = np.broadcast_to(np.log(self.draw.sigma[rows])[:, None, None], means.shape)
+        return Mixture(np.zeros_like(means), means, scales)
+
+
+def test_oracle_scores_the_known_limit_exactly_with_the_control_variate():
+    drawn = paper.sample(500, np.random.default_rng([3, 1]))
+    for scores in evaluate(Oracle(drawn), 500, seed=3):
+        line = row("oracle", scores)
+        assert line.controlled == pytest.approx(2.5811, abs=1e-4)
+        assert abs(line.log_likelihood - 2.5811) < 5 * line.log_likelihood_error
+        assert line.controlled_error < 1e-9

@@ -1,0 +1,525 @@
+"""The prior of real curves: its rates, what each ingredient does, and that a curve does not depend on its grid."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from epochcast.curve import Metric
+from epochcast.errors import ConfigError, InputError
+from epochcast.normalize import Normalizer
+from epochcast.prior import paper, real
+from epochcast.prior.real import noise, trend
+from epochcast.prior.real.config import EXCLUSIVE, draw_ingredients, parent
+from epochcast.prior.real.grid import MOST_STEPS, Grid, log_uniform
+from epochcast.prior.real.run import loss_level
+from epochcast.prior.real.schedule import FORMS, Outline, Schedule, warmup
+
+ROOT = Path(__file__).parents[1]
+DATA = ROOT.parent / "shared" / "data"
+
+IN_A_CHECKOUT = pytest.mark.skipif(not (ROOT / "docs").is_dir(), reason="documents and scripts are not shipped")
+
+STEPS = np.arange(1.0, 101.0)
+SMALLEST_P = 1e-5
+RATES = asdict(real.RealPriorConfig())
+BARE = real.RealPriorConfig(**dict.fromkeys(RATES, 0.0))
+UNTRAINED_LOSS = 0.36787944117144233  # appendix A: what the normalisation makes of a loss at its untrained value
+
+
+def draw(size: int, seed: int = 1, config: real.RealPriorConfig | None = None, steps=STEPS, horizon=100.0):
+    return real.sample(size, np.random.default_rng(seed), steps, horizon, config)
+
+
+@pytest.fixture(scope="module")
+def many() -> real.RealDraw:
+    return draw(6_000)
+
+
+# The table of rates --------------------------------------------------------------------------------------------------
+
+
+def appears_at_rate(name: str, rate: float, has: dict[str, np.ndarray]) -> bool:
+    """Whether the share of an ingredient among the curves that may have it agrees with a rate."""
+    candidates = has[parent(name)] if parent(name) else np.ones(len(has[name]), dtype=bool)
+    p = stats.binomtest(int(has[name].sum()), int(candidates.sum()), rate).pvalue
+    return float(p) > SMALLEST_P
+
+
+@pytest.fixture(scope="module")
+def ingredients() -> dict[str, np.ndarray]:
+    return draw_ingredients(40_000, real.RealPriorConfig(), np.random.default_rng(7))
+
+
+@pytest.mark.parametrize("name", RATES)
+def test_ingredient_appears_at_its_rate_and_a_wrong_rate_is_rejected(name: str, ingredients) -> None:
+    assert appears_at_rate(name, RATES[name], ingredients)
+    assert not appears_at_rate(name, RATES[name] * 1.3 if RATES[name] < 0.5 else RATES[name] - 0.15, ingredients)
+
+
+@pytest.mark.parametrize("name", RATES)
+def test_ingredient_without_its_parent_never_appears(name: str, ingredients) -> None:
+    if parent(name) is not None:
+        assert not (ingredients[name] & ~ingredients[parent(name)]).any()
+
+
+def test_ingredients_of_an_exclusive_group_never_meet(ingredients) -> None:
+    for group in EXCLUSIVE:
+        assert np.sum([ingredients[name] for name in group], axis=0).max() == 1
+
+
+def test_draw_reports_the_ingredients_that_its_rates_ask_for(many: real.RealDraw) -> None:
+    assert all(appears_at_rate(name, rate, many.ingredients) for name, rate in RATES.items())
+
+
+def test_config_with_a_rate_that_is_no_probability_names_it() -> None:
+    with pytest.raises(ConfigError, match=r"dips=1\.5"):
+        real.RealPriorConfig(dips=1.5)
+    with pytest.raises(ConfigError, match=r"paper=-0\.1"):
+        real.RealPriorConfig(paper=-0.1)
+
+
+def test_config_with_an_exclusive_group_above_one_names_the_sum() -> None:
+    with pytest.raises(ConfigError, match=r"cosine.*sum to 1\.3"):
+        replace(BARE, cosine=0.8, drops=0.5)
+
+
+# The curves ----------------------------------------------------------------------------------------------------------
+
+
+GRIDS = {
+    "horizon 2": (np.array([1.0, 2.0]), 2.0),
+    "horizon 7": (np.arange(1.0, 8.0), 7.0),
+    "horizon 100": (STEPS, 100.0),
+    "horizon 1000": (np.arange(10.0, 1001.0, 10.0), 1000.0),
+    "geometric": (np.geomspace(0.02, 36.0, 17), 36.0),
+    "irregular": (np.array([0.5, 3.0, 3.5, 40.0, 900.0, 999.0]), 1000.0),
+    "one step": (np.array([5.0]), 50.0),
+}
+
+
+@pytest.mark.parametrize("grid", GRIDS.values(), ids=GRIDS)
+def test_curves_on_any_grid_are_finite_and_bounded(grid) -> None:
+    steps, horizon = grid
+    curves = draw(2_000, steps=steps, horizon=horizon)
+    bounded = ~curves.ingredients["paper"]
+
+    for array in (curves.noisy, curves.noiseless, curves.white_sd):
+        assert array.shape == (2_000, len(steps))
+        assert np.isfinite(array).all()
+    assert (curves.white_sd >= 0.0).all()
+    assert ((curves.noiseless >= 0.0) & (curves.noiseless <= 1.0)).all()
+    assert ((curves.noisy[bounded] >= 0.0) & (curves.noisy[bounded] <= 1.0)).all()
+    assert ((curves.untrained >= 0.0) & (curves.untrained <= 1.0)).all()
+
+
+def test_noise_of_the_papers_curves_leaves_the_unit_interval(many: real.RealDraw) -> None:
+    own = many.noisy[many.ingredients["paper"]]
+    assert ((own < 0.0) | (own > 1.0)).any()
+
+
+def test_sample_with_the_same_seed_is_equal_and_with_another_is_not() -> None:
+    first, again, other = draw(700, seed=3), draw(700, seed=3), draw(700, seed=4)
+    assert np.array_equal(first.noisy, again.noisy)
+    assert np.array_equal(first.untrained, again.untrained)
+    assert not np.array_equal(first.noisy, other.noisy)
+
+
+def test_sample_of_no_curves_is_empty() -> None:
+    assert draw(0).noisy.shape == (0, 100)
+
+
+@pytest.mark.parametrize(
+    ("size", "steps", "horizon", "problem"),
+    [
+        (-1, STEPS, 100.0, "size=-1"),
+        (1, STEPS, 1.0, r"horizon=1\.0"),
+        (1, STEPS, np.inf, "horizon=inf"),
+        (1, STEPS, 99.0, "horizon=99"),
+        (1, [0.0, 1.0], 10.0, r"from 0\.0"),
+        (1, [2.0, 2.0], 10.0, "must rise"),
+        (1, [], 10.0, "at least one step"),
+        (1, [[1.0, 2.0]], 10.0, "shape"),
+        (1, [1.0, np.nan], 10.0, "must rise"),
+    ],
+)
+def test_sample_of_impossible_curves_is_an_error_that_names_them(size, steps, horizon, problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        real.sample(size, np.random.default_rng(0), steps, horizon)
+
+
+# What is measured ----------------------------------------------------------------------------------------------------
+
+
+def test_loss_level_equals_the_normalisation_of_a_log_loss() -> None:
+    error = np.array([0.0, 0.3, 1.0, 4.0, 1e3])
+    normalizer = Normalizer.of(Metric.named("log_loss", untrained=2.5))
+    np.testing.assert_allclose(loss_level(error), normalizer.forward(2.5 * error), rtol=1e-12)
+
+
+def test_untrained_loss_is_where_the_normalisation_puts_it() -> None:
+    assert draw(50, config=replace(BARE, loss=1.0)).untrained == pytest.approx(UNTRAINED_LOSS)
+
+
+def test_first_as_reference_starts_every_loss_at_the_untrained_level() -> None:
+    curves = draw(300, config=replace(BARE, loss=1.0, first_as_reference=1.0))
+    assert curves.noisy[:, 0] == pytest.approx(UNTRAINED_LOSS)
+    assert (curves.untrained < UNTRAINED_LOSS + 1e-9).mean() > 0.9  # the first step is mostly a gain
+    assert draw(300, config=replace(BARE, loss=1.0)).noisy[:, 0] != pytest.approx(UNTRAINED_LOSS)
+
+
+def test_quantised_values_are_counts_of_examples() -> None:
+    curves = draw(300, config=replace(BARE, quantised=1.0))
+    counts = curves.noisy * curves.examples[:, None]
+    np.testing.assert_allclose(counts, np.round(counts), atol=1e-6)
+    assert not np.allclose(curves.noiseless * curves.examples[:, None], np.round(counts), atol=1e-6)
+
+
+def test_observe_with_fresh_normals_follows_the_white_noise(many: real.RealDraw) -> None:
+    rng = np.random.default_rng(8)
+    z = rng.standard_normal((2, *many.noisy.shape))
+    values = many.observe(z)
+    inside = (many.noiseless > 0.2) & (many.noiseless < 0.8) & (many.white_sd > 1e-9) & (many.examples == 0)[:, None]
+
+    def is_white(sd: np.ndarray) -> bool:
+        residual = ((many.noisy - many.noiseless)[inside] / sd[inside])[:20_000]
+        return float(stats.kstest(residual, "norm").pvalue) > SMALLEST_P
+
+    assert values.shape == z.shape
+    settled = inside & (np.abs(many.white_sd) < 0.05)
+    np.testing.assert_allclose(values[0][settled], (many.noiseless + many.white_sd * z[0])[settled], rtol=1e-9)
+    assert is_white(many.white_sd)
+    assert not is_white(1.1 * many.white_sd)
+
+
+def test_observe_with_zeros_is_the_noiseless_curve_up_to_rounding(many: real.RealDraw) -> None:
+    gap = np.abs(many.observe(np.zeros_like(many.noisy)) - many.noiseless)
+    assert gap[many.examples == 0].max() == 0.0
+    assert (gap[many.examples > 0] <= 0.5 / many.examples[many.examples > 0, None] + 1e-12).all()
+
+
+def test_noise_scales_reach_from_a_tenth_to_a_millionth(many: real.RealDraw) -> None:
+    moving = many.white_sd.max(axis=1) > 0.0
+    low, high = np.quantile(np.median(many.white_sd[moving], axis=1), [0.05, 0.99])
+    assert low < 1e-6
+    assert high > 0.05
+
+
+# A curve does not depend on its grid ---------------------------------------------------------------------------------
+
+
+def grid_statistics(values: np.ndarray) -> dict[str, np.ndarray]:
+    """What a coarse grid shows of a curve."""
+    jumps = np.diff(values, axis=1)
+    return {
+        "first": values[:, 0],
+        "last": values[:, -1],
+        "late gain": values[:, -1] - values[:, -3],
+        "largest fall": jumps.min(axis=1),
+        "roughness": np.log(np.median(np.abs(np.diff(jumps, axis=1)), axis=1) + 1e-9),
+        "drawdown": values.max(axis=1) - values[:, -1],
+    }
+
+
+def law_is_the_same(left: np.ndarray, right: np.ndarray) -> bool:
+    pairs = zip(grid_statistics(left).values(), grid_statistics(right).values(), strict=True)
+    return all(float(stats.ks_2samp(a, b).pvalue) > SMALLEST_P for a, b in pairs)
+
+
+def test_coarse_grid_has_the_law_of_the_thinned_fine_grid_and_a_wrong_horizon_has_not() -> None:
+    # The unit of a loss without an untrained value is its first value, which thinning changes by right.
+    config = real.RealPriorConfig(first_as_reference=0.0)
+    coarse = np.array([5.0, 10.0, 20.0, 30.0, 45.0, 60.0, 80.0, 90.0, 100.0])
+    thinned = draw(5_000, seed=5, config=config).noisy[:, np.searchsorted(STEPS, coarse)]
+
+    assert law_is_the_same(thinned, draw(5_000, seed=6, config=config, steps=coarse).noisy)
+    assert not law_is_the_same(thinned, draw(5_000, seed=6, config=config, steps=coarse, horizon=400.0).noisy)
+    assert not law_is_the_same(thinned, draw(5_000, seed=6, config=config, steps=coarse / 5, horizon=100.0).noisy)
+
+
+def test_correlated_noise_on_an_irregular_grid_is_stationary_and_forgets_with_distance() -> None:
+    steps = np.array([0.1, 1.0, 1.5, 2.0, 40.0, 41.0, 95.0])
+    path = noise.correlated(Grid.of(steps, 100.0), 20_000, np.random.default_rng(9))
+    correlation = np.corrcoef(path.T)
+    assert path.std(axis=0) == pytest.approx(1.0, abs=0.03)
+    assert correlation[2, 3] == pytest.approx(correlation[1, 2], abs=0.03)  # both half a step apart
+    assert correlation[1, 2] > correlation[4, 5] > correlation[0, 6] + 0.3
+
+
+def paper_statistics(values: np.ndarray) -> list[np.ndarray]:
+    return [values[:, 0], values[:, 9], values[:, -1], values[:, -1] - values[:, 0], np.diff(values).std(axis=1)]
+
+
+def test_paper_curves_follow_the_papers_prior_and_ordinary_runs_do_not() -> None:
+    expected = paper_statistics(paper.sample(4_000, np.random.default_rng(10)).noisy)
+
+    def agrees(config: real.RealPriorConfig) -> bool:
+        own = paper_statistics(draw(4_000, seed=11, config=config).noisy)
+        return all(stats.ks_2samp(a, b).pvalue > SMALLEST_P for a, b in zip(own, expected, strict=True))
+
+    assert agrees(replace(BARE, paper=1.0))
+    assert not agrees(BARE)
+
+
+# Schedules -----------------------------------------------------------------------------------------------------------
+
+
+FINE = Grid.of(np.linspace(0.01, 100.0, 10_000), 100.0)
+
+
+def outlines(size: int) -> Outline:
+    rng = np.random.default_rng(12)
+    end = rng.choice([60.0, 100.0, 250.0], (size, 1))
+    start = end * rng.choice([0.0, 0.4], (size, 1))
+    return Outline(start, end, rng.choice([0.0, 0.1], (size, 1)))
+
+
+def clock_is_the_integral(schedule: Schedule) -> bool:
+    left = np.cumsum(schedule.rate, axis=1) * 0.01
+    return bool(np.allclose(schedule.clock, left, atol=0.15))
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_schedule_has_rates_of_at_most_one_and_a_clock_that_is_their_integral(name: str) -> None:
+    schedule = FORMS[name](FINE, outlines(40), np.random.default_rng(13))
+    assert schedule.rate.min() >= 0.0
+    assert schedule.rate.max() <= 1.0
+    assert clock_is_the_integral(schedule)
+    assert not clock_is_the_integral(replace(schedule, rate=schedule.rate**1.2))
+
+
+@pytest.mark.parametrize("cycles", range(2, 9))
+def test_restarts_that_end_at_the_horizon_end_there_at_zero(cycles: int) -> None:
+    steps = np.arange(1.0, 50.0 * cycles + 1.0)
+    ends = Outline(np.zeros((50, 1)), np.full((50, 1), steps[-1]), np.zeros((50, 1)))
+    rate = FORMS["restarts"](Grid.of(steps, steps[-1]), ends, np.random.default_rng(27)).rate
+    assert rate[:, -1] == pytest.approx(0.0, abs=1e-12)
+    assert rate.max() > 0.9
+
+
+@pytest.mark.parametrize("name", ["cosine", "polynomial"])
+def test_schedule_that_ends_at_the_horizon_ends_there_at_its_rest(name: str) -> None:
+    ends = Outline(np.zeros((3, 1)), np.full((3, 1), 100.0), np.array([[0.0], [0.01], [0.3]]))
+    rate = FORMS[name](FINE, ends, np.random.default_rng(14)).rate
+    assert rate[:, -1] == pytest.approx([0.0, 0.01, 0.3])
+    assert (np.diff(rate) <= 0.0).all()
+
+
+def test_warmup_of_a_constant_rate_has_the_clock_of_a_ramp() -> None:
+    ones = np.ones((20, len(FINE.steps)))
+    steady = Schedule(ones, ones, ones * FINE.steps, np.full(20, np.inf))
+    warm = warmup(FINE, steady, np.random.default_rng(15))
+    assert (warm.rate[:, 0] < 0.1).all()
+    assert clock_is_the_integral(warm)
+
+
+# What each ingredient does -------------------------------------------------------------------------------------------
+
+
+def roughness(values: np.ndarray) -> np.ndarray:
+    return np.median(np.abs(np.diff(values, n=2, axis=1)), axis=1)
+
+
+def roughness_decay(values: np.ndarray) -> np.ndarray:
+    return np.log10(roughness(values[:, -20:]) + 1e-9) - np.log10(roughness(values[:, :40]) + 1e-9)
+
+
+def gain_of_the_last_half(values: np.ndarray) -> np.ndarray:
+    return (values[:, -1] - values[:, 49]) / (np.ptp(values, axis=1) + 1e-9)
+
+
+def drawdown(values: np.ndarray) -> np.ndarray:
+    return (np.maximum.accumulate(values, axis=1) - values).max(axis=1)
+
+
+def recovered(values: np.ndarray) -> np.ndarray:
+    return drawdown(values) - (values.max(axis=1) - values[:, -1])
+
+
+def smooth_run_length(values: np.ndarray) -> np.ndarray:
+    """Correlation of neighbouring differences, low for white noise."""
+    jumps = np.diff(values[:, 50:], axis=1)
+    return (jumps[:, 1:] * jumps[:, :-1]).mean(axis=1) / ((jumps**2).mean(axis=1) + 1e-18)
+
+
+SMOOTH = replace(BARE, smooth=1.0)
+COSINE = replace(SMOOTH, cosine=1.0, ends_at_horizon=1.0)
+LOSS = replace(SMOOTH, loss=1.0)
+
+# ingredient, what it is added to, a statistic, and whether it makes that larger (+1) or smaller (-1)
+EFFECTS: list[tuple[str, real.RealPriorConfig, Callable[[np.ndarray], np.ndarray], int]] = [
+    ("constant", BARE, lambda v: np.ptp(v, axis=1), -1),
+    ("toggling", BARE, lambda v: np.array([len(np.unique(row)) for row in v]), -1),
+    ("barely_moving", SMOOTH, lambda v: np.ptp(v, axis=1), -1),
+    ("gap", COSINE, gain_of_the_last_half, +1),
+    ("gap_noise", replace(COSINE, gap=1.0), lambda v: roughness(v[:, :40]), +1),
+    ("noise_follows_schedule", replace(COSINE, smooth=0.0), roughness_decay, -1),
+    ("paced", COSINE, lambda v: gain_of_the_last_half(v), -1),
+    ("warmup", replace(COSINE, paced=1.0), lambda v: v[:, 0], -1),
+    ("hold", replace(COSINE, gap=1.0), gain_of_the_last_half, +1),
+    ("rest", replace(COSINE, smooth=0.0, noise_follows_schedule=1.0), roughness_decay, +1),
+    ("drops", replace(SMOOTH, ends_at_horizon=1.0, gap=1.0), lambda v: np.diff(v[:, 20:]).max(axis=1), +1),
+    ("restarts", replace(SMOOTH, ends_at_horizon=1.0, gap=1.0), recovered, +1),
+    ("slow_start", SMOOTH, lambda v: np.abs(np.diff(v)).argmax(axis=1), +1),
+    ("delay", SMOOTH, lambda v: v[:, 3] - v[:, 0], -1),
+    ("stall", SMOOTH, lambda v: np.diff(v[:, 3:], n=2).max(axis=1), +1),  # the gain picks up again
+    ("bad_start", LOSS, lambda v: v[:, 0], -1),
+    ("overfitting", LOSS, lambda v: v.max(axis=1) - v[:, -1], +1),
+    ("double_descent", SMOOTH, recovered, +1),
+    ("spikes", SMOOTH, recovered, +1),
+    ("collapse", LOSS, lambda v: v[:, -1], -1),
+    ("smooth", BARE, roughness, -1),
+    ("noise_decays", BARE, roughness_decay, -1),
+    ("noise_follows_error", BARE, roughness, -1),
+    ("correlated", BARE, smooth_run_length, +1),
+    ("heavy_tailed", BARE, lambda v: stats.kurtosis(np.diff(v[:, 50:]), axis=1), +1),
+    ("dips", SMOOTH, lambda v: -np.diff(v, axis=1).min(axis=1), +1),
+]
+
+
+@pytest.mark.parametrize(("name", "base", "statistic", "sign"), EFFECTS, ids=[effect[0] for effect in EFFECTS])
+def test_ingredient_moves_its_statistic_the_right_way(name, base, statistic, sign) -> None:
+    without, again = (np.nan_to_num(statistic(draw(600, seed=seed, config=base).noisy)) for seed in (16, 17))
+    with_it = np.nan_to_num(statistic(draw(600, seed=18, config=replace(base, **{name: 1.0})).noisy))
+
+    def larger(left: np.ndarray, right: np.ndarray) -> bool:
+        return float(stats.mannwhitneyu(left, right, alternative="greater").pvalue) < 1e-4
+
+    assert larger(sign * with_it, sign * without)
+    assert not larger(sign * again, sign * without)  # two draws without it do not differ
+
+
+def test_overfitting_at_turn_never_begins_before_the_first_drop() -> None:
+    base = replace(SMOOTH, loss=1.0, drops=1.0, ends_at_horizon=1.0, overfitting=1.0)
+
+    def falls_early(config: real.RealPriorConfig) -> bool:
+        early = draw(500, seed=19, config=config).noiseless[:, :9]  # the first drop is at 10 % or later
+        return bool((drawdown(early) > 0.01).any())
+
+    assert not falls_early(replace(base, overfitting_at_turn=1.0))
+    assert falls_early(base)
+
+
+def test_run_on_a_cosine_schedule_is_noisy_and_low_until_the_schedule_ends() -> None:
+    """The shape of NAS-Bench-201: a plateau of noise, then a smooth rise to the end."""
+    config = replace(COSINE, smooth=0.0, gap=1.0, gap_noise=1.0, noise_follows_schedule=1.0, paced=1.0)
+    values = draw(1_000, seed=20, config=config).noisy
+    assert np.median(roughness_decay(values)) < -1.0
+    assert np.median(values[:, -1] - values[:, 49]) > 0.05
+    assert np.median(values[:, -1] - values[:, -3]) < 0.01
+
+
+def test_run_with_learning_rate_drops_may_rise_from_0485_to_0624() -> None:
+    """A plateau at 0.485 half-way that ends at 0.624 lies inside the central 95 % of what such plateaus become."""
+    steps = np.arange(1.0, 121.0)
+    values = draw(30_000, seed=21, steps=steps, horizon=120.0).noisy
+    plateau = np.abs(values[:, 50:60].mean(axis=1) - values[:, 40:50].mean(axis=1)) < 0.02
+    alike = plateau & (np.abs(values[:, 59] - 0.485) < 0.05)
+    gain = (values[:, -1] - values[:, 59])[alike]
+    low, high = np.quantile(gain, [0.025, 0.975])
+    assert alike.sum() > 300
+    assert low < 0.624 - 0.485 < high
+
+
+def test_decay_falls_from_one_and_never_rises() -> None:
+    size = 500
+    clock = np.repeat(np.geomspace(1e-6, 1e6, 200)[None], size, axis=0)
+    slow = np.arange(size) % 2 == 0
+    left = trend.decay(clock, 100.0, np.arange(size) % 3 == 0, slow, np.random.default_rng(22))
+    assert (np.diff(left) <= 1e-12).all()
+    assert ((left >= 0.0) & (left <= 1.0)).all()
+    assert left[slow, 0].min() > 0.99
+
+
+def test_log_uniform_covers_its_range_evenly_in_the_logarithm() -> None:
+    draws = log_uniform(1e-3, 10.0, 5_000, np.random.default_rng(23))
+    assert stats.kstest(np.log10(draws), stats.uniform(-3.0, 4.0).cdf).pvalue > SMALLEST_P
+    assert stats.kstest(draws, stats.uniform(0.0, 10.0).cdf).pvalue < SMALLEST_P
+
+
+# Random plans --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def plans() -> list[tuple[np.ndarray, float]]:
+    rng = np.random.default_rng(24)
+    return [real.sample_grid(rng) for _ in range(3_000)]
+
+
+def test_sample_grid_draws_steps_that_a_run_can_have(plans) -> None:
+    for steps, horizon in plans:
+        assert 1 <= len(steps) <= MOST_STEPS
+        Grid.of(steps, horizon)  # raises unless they rise inside (0, horizon]
+
+
+def test_sample_grid_draws_all_horizons_with_most_between_20_and_200(plans) -> None:
+    horizons = np.array([horizon for _, horizon in plans])
+    assert horizons.min() == 2.0
+    assert horizons.max() > 900.0
+    assert 0.75 < ((horizons >= 20.0) & (horizons <= 200.0)).mean() < 0.95
+
+
+def test_sample_grid_draws_mostly_regular_steps_that_reach_the_horizon(plans) -> None:
+    regular = np.array([len(steps) < 3 or np.ptp(np.diff(steps)) < 1e-9 for steps, _ in plans])
+    reach = np.array([steps[-1] / horizon for steps, horizon in plans])
+    every = np.array([steps[0] for (steps, _), even in zip(plans, regular, strict=True) if even])
+    assert 0.75 < regular.mean() < 0.95
+    assert (reach > 0.9).mean() > 0.9
+    assert 0.2 < (every > 1.0).mean() < 0.7  # evaluated every k steps
+
+
+def test_sample_grid_with_the_same_seed_is_equal() -> None:
+    first, again = (real.sample_grid(np.random.default_rng(25)) for _ in range(2))
+    assert np.array_equal(first[0], again[0])
+    assert first[1] == again[1]
+
+
+# The development curves ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def comparison() -> ModuleType:
+    path = ROOT / "scripts" / "compare_real_prior.py"
+    spec = importlib.util.spec_from_file_location("compare_real_prior", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="the development curves are not here")
+@pytest.mark.parametrize("name", ["taskset", "nasbench201", "nasbench_nlp", "deepobs_accuracy", "deepobs_loss", "lcdb"])
+def test_prior_covers_a_collection_of_real_curves_and_the_papers_does_not(name: str, comparison: ModuleType) -> None:
+    rng = np.random.default_rng(26)
+    groups = comparison.COLLECTIONS[name](comparison.read(DATA / f"{name}.npz"), rng)
+    seen = comparison.of_groups(groups, comparison.summary)
+
+    def covered(config: real.RealPriorConfig) -> float:
+        drawn = comparison.of_groups(comparison.prior_groups(groups, 1_000, rng, config), comparison.summary)
+        return float(np.mean([comparison.inside(seen[s], drawn[s]) for s in seen]))
+
+    assert covered(real.RealPriorConfig()) > 0.95
+    assert covered(replace(BARE, paper=1.0)) < 0.93
+
+
+@IN_A_CHECKOUT
+def test_documented_rates_are_those_of_the_table() -> None:
+    lines = (ROOT / "docs" / "real-prior.md").read_text(encoding="utf-8").splitlines()
+    cells = [[cell.strip() for cell in line.split("|")] for line in lines if line.startswith("| `")]
+    assert {row[1].strip("`"): float(row[2]) for row in cells} == RATES
+
+
+@IN_A_CHECKOUT
+def test_every_ingredient_is_drawn_in_a_picture() -> None:
+    script = (ROOT / "scripts" / "draw_real_prior.py").read_text(encoding="utf-8")
+    assert [name for name in RATES if f'"{name}"' not in script] == []
