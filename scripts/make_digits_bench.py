@@ -115,8 +115,8 @@ def round_mantissa(values: NDArray[np.float32], bits: int) -> NDArray[np.float32
 def main(
     output: Annotated[Path, typer.Option(help="The .npz file to write.")] = DEFAULT_OUTPUT,
     cache: Annotated[Path, typer.Option(help="Folder of finished chunks.")] = DEFAULT_CACHE,
-    networks: Annotated[int, typer.Option(min=1, help="How many networks to train.")] = 1584,
-    per_chunk: Annotated[int, typer.Option(min=1, help="Networks of one architecture, trained together.")] = 24,
+    networks: Annotated[int, typer.Option(min=1, help="How many networks to train.")] = 2112,
+    per_chunk: Annotated[int, typer.Option(min=1, help="Networks of one architecture, trained together.")] = 16,
     epochs: Annotated[int | None, typer.Option(min=1, help="Train all for so long; default: 50 or 100.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides everything that is random.")] = 0,
 ) -> None:

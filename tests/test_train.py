@@ -25,7 +25,7 @@ TINY_SET = TrainConfig(
 )
 TINY_STREAM = replace(
     TINY_SET,
-    model=ModelConfig(layers=1, width=16, heads=2, hidden=32, outputs=3, decoder=16, functions=3),
+    model=ModelConfig(layers=1, width=16, heads=2, hidden=32, outputs=3, decoder=16, clusters=3, functions=3),
     targets="antithetic",
 )
 
@@ -151,6 +151,11 @@ def test_config_survives_json_for_every_recipe(name):
 def test_config_with_a_mistake_is_refused(text, message):
     with pytest.raises(ConfigError, match=message):
         TrainConfig.from_json(text)
+
+
+def test_anchor_with_more_clusters_than_its_curves_fill_is_refused():
+    with pytest.raises(ConfigError, match="clusters=500"):
+        Trainer(replace(TINY_STREAM, model=replace(TINY_STREAM.model, clusters=500)))
 
 
 def test_with_changes_ignores_what_is_not_given():

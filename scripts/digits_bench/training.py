@@ -17,7 +17,7 @@ from digits_bench.tasks import RECIPES, Task, load_task
 
 SCHEDULES = ("constant", "cosine", "step", "warmup")
 # From networks that hardly move to networks that diverge.
-LEARNING_RATES = {"sgd": (1e-3, 5.0), "momentum": (3e-4, 1.0), "adam": (3e-5, 0.3), "rmsprop": (3e-5, 0.1)}
+LEARNING_RATES = {"sgd": (1e-3, 10.0), "momentum": (3e-4, 3.0), "adam": (3e-5, 0.3), "rmsprop": (3e-5, 0.1)}
 OPTIMIZERS = tuple(LEARNING_RATES)
 BATCH_SIZES = (16, 32, 64, 128)
 

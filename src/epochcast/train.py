@@ -220,6 +220,8 @@ def _objective(config: TrainConfig) -> Objective:
         rng = np.random.default_rng(_ANCHOR_SEED)
         curves = sampler(_ANCHOR_CURVES, rng).noiseless
         anchor = Anchor.fit(curves, config.model.clusters, config.model.functions, rng)
+        if anchor.clusters < config.model.clusters:
+            raise ConfigError(f"clusters={config.model.clusters} are too many: {anchor.clusters} hold enough curves")
         return StreamObjective(config.model, sampler, anchor, config.horizon, config.targets, config.queries)
     borders = prior_borders(sampler, config.model.outputs, np.random.default_rng(_BORDERS_SEED))
     return SetObjective(config.model, sampler, borders, config.horizon, config.targets, config.cutoffs)
