@@ -45,6 +45,12 @@ def test_forecast_reads_plain_numbers_from_standard_input():
     assert json.loads(result.stdout)["steps"][0] == 5
 
 
+def test_forecast_of_text_without_numbers_is_refused():
+    result = run("forecast", "-", "--metric", "accuracy", "--horizon", "50", stdin="0.1 x 0.3\n")
+    assert result.returncode == 2
+    assert "holds no values" in result.stderr
+
+
 def test_forecast_writes_a_plot(log, tmp_path):
     picture = tmp_path / "fan.png"
     arguments = ("--column", "val_acc", "--metric", "accuracy", "--horizon", "60", "--cutoff", "10")

@@ -66,6 +66,8 @@ def forecast(
 
     series = read_column(source, column)
     steps, values = np.asarray(series.steps), np.asarray(series.values)
+    if len(values) == 0:
+        raise InputError(f"{source} holds no values in column {series.name!r}")
     if cutoff is not None and not 1 <= cutoff <= len(values):
         raise InputError(f"cutoff={cutoff} must be between 1 and the {len(values)} values of {source}")
     seen = slice(None, cutoff)
@@ -77,6 +79,8 @@ def forecast(
         missing=missing,  # type: ignore[arg-type]  # checked by the library
         untrained=untrained,
     )
+    for note in series.run.notes:
+        typer.echo(f"note: {note}", err=True)
     truth = (steps[cutoff:], values[cutoff:]) if cutoff is not None and cutoff < len(values) else None
     if plot is not None:
         _save_plot(result, plot, values if truth else None)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 _BLUE, _INK, _TRUTH = "#2a6fbb", "#222222", "#d1495b"
+_BANDS = ("#dbe8f5", "#b3cde9", "#8ab1db")  # from the widest band to the narrowest
 
 
 def fan_chart(
@@ -37,8 +38,8 @@ def fan_chart(
         except ImportError:
             raise MissingExtraError("matplotlib", "plot") from None
         _, ax = plt.subplots(figsize=(7.5, 4.2), layout="constrained")
-    for band, (low, high) in sorted(bands.items(), reverse=True):
-        ax.fill_between(steps, low, high, color=_BLUE, alpha=0.18, linewidth=0, label=f"{band:.0%} interval")
+    for color, (band, (low, high)) in zip(_BANDS, sorted(bands.items(), reverse=True), strict=True):
+        ax.fill_between(steps, low, high, color=color, linewidth=0, label=f"{band:.0%} interval")
     ax.plot(steps, median, color=_BLUE, linewidth=2, label="median forecast")
     if truth is not None:
         values = np.asarray(truth, dtype=np.float64)
