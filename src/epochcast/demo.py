@@ -19,7 +19,7 @@ _RUNS = (
     ("digits_mlp", "val_acc", "accuracy", "an MLP on handwritten digits"),
     ("digits_cnn_cosine", "val_acc", "accuracy", "a CNN with a cosine schedule"),
     ("digits_mlp_step", "val_acc", "accuracy", "an MLP whose learning rate drops twice"),
-    ("letters_rnn", "val_acc", "accuracy", "a recurrent network with a slow start"),
+    ("letters_rnn", "val_acc", "accuracy", "a recurrent network on letter sequences"),
     ("wine_too_slow", "val_acc", "accuracy", "a learning rate far too small"),
     ("breast_cancer_logistic", "val_loss", "log_loss", "logistic regression"),
     ("digits_overfit", "val_loss", "log_loss", "a network that overfits"),
