@@ -40,8 +40,8 @@ def draw():
     return paper.sample(CURVES, np.random.default_rng(20))
 
 
-# How many times the tolerances each model may use, measured and logged in docs/experiments.md: 1 is the aim. `lcpfn` is
-# under-confident late in the curve, where its bins are wider than the noise.
+# How many times the tolerances each model may use; 1 is the aim. Set after seeing where the models fell short, which
+# docs/experiments.md logs: `lcpfn` is under-confident late in the curve.
 SLACK = {"lcpfn": 2.0, "stream": 1.0}
 SLACK_OF_THIRDS = 2.5  # the aim is 2
 
