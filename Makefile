@@ -14,6 +14,7 @@ export OMP_NUM_THREADS ?= 2
 .venv/dev: .venv/core
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps syne-tune  # it asks for xgboost with CUDA
 	touch $@
 
 demo: .venv/core

@@ -58,6 +58,7 @@ FIGURES: dict[str, dict[str, Rates]] = {
     "shapes": {
         **dict.fromkeys(("second_decay", "slow_start", "delay", "stall"), SMOOTH),
         **{name: SMOOTH | {"loss": 1.0} for name in ("bad_start", "overfitting")},
+        "silent_delay": {"delay": 1.0},
         "overfitting_at_turn": SMOOTH | {"loss": 1.0, "overfitting": 1.0, "drops": 1.0, "ends_at_horizon": 1.0},
         **dict.fromkeys(("double_descent", "spikes", "collapse"), SMOOTH),
     },
@@ -88,7 +89,7 @@ def roughness(values: Array) -> Array:
 
 
 SHOWS: dict[str, Callable[[Array], Array]] = {
-    **dict.fromkeys(("delay", "stall", "slow_start", "gap", "hold", "loss", "bad_start"), lateness),
+    **dict.fromkeys(("delay", "silent_delay", "stall", "slow_start", "gap", "hold", "loss", "bad_start"), lateness),
     **dict.fromkeys(("double_descent", "spikes", "dips", "restarts"), drawdown),
     **dict.fromkeys(("overfitting", "overfitting_at_turn", "collapse"), final_fall),
     **dict.fromkeys(("gap_noise", "noise_follows_schedule", "noise_decays", "noise_follows_error"), roughness),

@@ -471,9 +471,9 @@ def test_sample_grid_draws_mostly_regular_steps_that_reach_the_horizon(plans) ->
     regular = np.array([len(steps) < 3 or np.ptp(np.diff(steps)) < 1e-9 for steps, _ in plans])
     reach = np.array([steps[-1] / horizon for steps, horizon in plans])
     every = np.array([steps[0] for (steps, _), even in zip(plans, regular, strict=True) if even])
-    assert 0.75 < regular.mean() < 0.95
+    assert 0.68 < regular.mean() < 0.90
     assert (reach > 0.9).mean() > 0.9
-    assert 0.2 < (every > 1.0).mean() < 0.7  # evaluated every k steps
+    assert 0.1 < (every > 1.0).mean() < 0.7  # evaluated every k steps
 
 
 def test_sample_grid_with_the_same_seed_is_equal() -> None:

@@ -128,6 +128,25 @@ TABLE = {
     "goal-beats-the-best-as-a-target": up(Reason.PROMISING, False, 0.99, options={"goal": 0.55}),
     "goal-reached": up(Reason.LEADING, False, None, mean=0.0, options={"goal": 0.35}),
     "goal-of-a-minimised-metric": down(Reason.UNLIKELY, True, None, options={"goal": 0.1}),
+    # a leader held against its own best value
+    "leader-that-will-improve-goes-on": up(Reason.PROMISING, False, 0.35, options={"stop_leader": True}),
+    "leader-that-is-done-stops": up(Reason.UNLIKELY, True, 0.35, mean=0.0, options={"stop_leader": True}),
+    "leader-past-its-peak-stops": up(
+        Reason.UNLIKELY, True, 0.1, values=[0.9, 0.3], options={"stop_leader": True, "min_steps": 1}
+    ),
+    "leader-of-a-minimised-metric-stops": down(Reason.UNLIKELY, True, 0.65, mean=1.0, options={"stop_leader": True}),
+    "leader-of-the-first-run-goes-on": up(Reason.PROMISING, False, None, options={"stop_leader": True}),
+    "leader-of-the-first-run-is-done": up(Reason.UNLIKELY, True, None, mean=0.0, options={"stop_leader": True}),
+    "trailing-run-beside-stop-leader": up(Reason.UNLIKELY, True, 0.9, options={"stop_leader": True}),
+    # a limit that falls with the rest of the run: 0.05 x 0.8 after two of ten steps, 0.05 x 0.2 after eight
+    "weighed-rest-takes-a-smaller-chance": up(Reason.PROMISING, False, 0.67, options={"weigh_rest": True}),  # 4.5 %
+    "weighed-rest-early": up(Reason.UNLIKELY, True, 0.68, options={"weigh_rest": True}),  # 3.6 %
+    "weighed-rest-late": up(
+        Reason.PROMISING, False, 0.72, values=[0.3] * 8, options={"weigh_rest": True, "check_every": 8}
+    ),  # 1.4 %
+    "weighed-rest-late-and-hopeless": up(
+        Reason.UNLIKELY, True, 0.75, values=[0.3] * 8, options={"weigh_rest": True, "check_every": 8}
+    ),  # 0.6 %
     # nothing to judge yet
     "no-best-yet": up(Reason.NO_TARGET, False, None),
     "no-best-yet-minimised": down(Reason.NO_TARGET, False, None),
@@ -361,6 +380,8 @@ def test_forecasts_are_made_only_when_a_check_is_due() -> None:
         ({"metric": "accuracy", "goal": 91.2}, "above the upper hard bound"),
         ({"target": "last"}, "target='last'"),
         ({"non_finite": "skip"}, "non_finite='skip'"),
+        ({"stop_leader": True, "target": "final"}, "stop_leader"),
+        ({"stop_leader": True, "goal": 0.5}, "stop_leader"),
     ],
 )
 def test_bad_setting_raises_an_error_that_names_it(options: dict[str, Any], message: str) -> None:
@@ -444,6 +465,7 @@ def rules(forecaster: Forecaster) -> list[StoppingRule]:
         Stopper(HORIZON, "log_loss", forecaster=forecaster, check_every=2, dry_run=True, non_finite="ignore"),
         Patience(2, HORIZON, "log_loss", min_delta=0.01, best=0.1),
         NoStopping(HORIZON, "log_loss"),
+        Stopper(HORIZON, "log_loss", forecaster=forecaster, stop_leader=True, weigh_rest=True),
     ]
 
 
@@ -457,7 +479,7 @@ def restored(rule: StoppingRule, forecaster: Forecaster) -> StoppingRule:
 # --- restarts -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("which", range(5))
+@pytest.mark.parametrize("which", range(6))
 @pytest.mark.parametrize("model", ["gauss", "stream"])
 def test_rule_restored_after_every_value_decides_as_if_nothing_had_happened(which: int, model: str) -> None:
     forecaster = Forecaster.around(Gauss(0.6, 0.2)) if model == "gauss" else Forecaster("stream")
@@ -547,12 +569,15 @@ def random_rule(rng: np.random.Generator, forecaster: Forecaster) -> StoppingRul
     if rng.random() < 0.1:
         return Patience(int(rng.integers(1, 5)), min_delta=float(rng.choice([0.0, 0.1])), **common)
     coarse = rng.random() < 0.3
+    goal = rng.choice([None, None, random_value(rng)])
     return Stopper(
         confidence=float(rng.uniform(0.5, 1.0)),
         min_steps=int(rng.integers(1, 4)),
         check_every=1 if coarse else int(rng.integers(1, 3)),
         cutoffs=(0.1, 0.2, 0.4, 0.8) if coarse else None,
-        goal=rng.choice([None, None, random_value(rng)]),
+        goal=goal,
+        stop_leader=bool(goal is None and common["target"] == "any" and rng.random() < 0.3),
+        weigh_rest=bool(rng.random() < 0.3),
         forecaster=forecaster,
         **common,
     )

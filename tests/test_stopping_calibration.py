@@ -71,6 +71,7 @@ CASES: dict[str, dict[str, Any]] = {
     "any-best-min-gain": {"target": "any", "min_gain": 0.02},
     "goal": {"target": "any", "goal": 0.1},
     "goal-final": {"target": "final", "goal": 0.1},
+    "goal-weighed-rest": {"target": "final", "goal": 0.1, "weigh_rest": True},
 }
 
 
@@ -137,17 +138,20 @@ def real_wrong_stop(run: np.ndarray, best: float, confidence: float, ties: bool,
 @pytest.mark.parametrize("metric", [UP, DOWN], ids=["up", "down"])
 @pytest.mark.parametrize("target", ["any", "final"])
 @pytest.mark.parametrize("goal", [None, 0.1])
-def test_wrong_stops_of_finished_runs_are_those_of_a_real_stopper(metric: Metric, target: Any, goal: Any) -> None:
+@pytest.mark.parametrize("weigh_rest", [False, True], ids=["", "weighed"])
+def test_wrong_stops_of_finished_runs_are_those_of_a_real_stopper(
+    metric: Metric, target: Any, goal: Any, weigh_rest: bool
+) -> None:
     values = random_walks(25, seed=3)
     runs = FinishedRuns.of(values if goal is None else values.round(1), metric)  # rounded, runs tie with the goal
-    worst = lowest_chances(runs, forecaster(), CUTOFFS, target=target, goal=goal)
+    worst = lowest_chances(runs, forecaster(), CUTOFFS, target=target, goal=goal, weigh_rest=weigh_rest)
     nudge = 1e-9 if metric.minimize else -1e-9  # just short of the outcome
     bests = runs.outcome(target) + nudge if goal is None else np.full(len(runs), goal)
     found = set()
     for confidence in (0.7, 0.95):
         for i, run in enumerate(runs.values):
             expected = bool(worst[i] <= 1.0 - confidence)
-            options = {"metric": metric, "target": target}
+            options = {"metric": metric, "target": target, "weigh_rest": weigh_rest}
             assert real_wrong_stop(run, bests[i], confidence, ties=goal is not None, **options) == expected
             found.add(expected)
     assert found == {True, False}
@@ -243,6 +247,11 @@ def test_calibrated_stopper_carries_its_guarantee_through_a_restart() -> None:
     assert stopper.best == 0.4
     assert str(guarantee).startswith("at most 10 % of runs are stopped although they would have beaten the best (")
     assert Stopper.from_json(stopper.to_json(), engine).guarantee == guarantee
+
+
+def test_calibration_of_a_stopper_that_stops_leaders_is_refused() -> None:
+    with pytest.raises(InputError, match="stop_leader cannot be calibrated"):
+        Stopper.calibrated(random_walks(50, seed=1), metric=UP, forecaster=forecaster(), stop_leader=True)
 
 
 def test_guarantee_sentence_names_goal_and_gain() -> None:

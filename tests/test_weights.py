@@ -26,10 +26,10 @@ import numpy as np
 from epochcast.weights import write_safetensors
 array = np.arange(1_000_000, dtype=np.float32)
 version = int(sys.argv[2])
-print("ready", flush=True)
 while True:
     version += 1
     write_safetensors(Path(sys.argv[1]), {"a": array + version}, {"version": str(version)})
+    print("written", flush=True)
 """
 
 
@@ -43,16 +43,13 @@ def test_write_safetensors_killed_twenty_times_always_leaves_a_whole_file(tmp_pa
         with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
             process.stdout.readline()
-            time.sleep(0.01 + 0.05 * rng.random())
+            time.sleep(0.05 * rng.random())
             process.send_signal(signal.SIGKILL)
-        if not path.exists():  # killed within the very first write
-            continue
         arrays, header = weights.read_safetensors(path)
-        assert int(header["version"]) >= version
+        assert int(header["version"]) > version
         version = int(header["version"])
         np.testing.assert_array_equal(arrays["a"][:3], np.arange(3) + np.float32(version))
         cut_off += any(file.suffix == ".tmp" for file in tmp_path.iterdir())
-    assert version > 0
     assert cut_off > 0  # at least once it was killed in the middle of writing
 
 

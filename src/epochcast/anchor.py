@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from epochcast.curve import Curves
+from epochcast.special import logsumexp
 
 Array = NDArray[np.float64]
 

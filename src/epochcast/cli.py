@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from epochcast.errors import EpochcastError, InputError
+from epochcast.experiments.prior_command import evaluate_prior
 
 if TYPE_CHECKING:
     from epochcast.forecast import Forecast
@@ -123,6 +124,30 @@ def demo(
 
 
 @app.command()
+def watch(
+    directory: Annotated[Path, typer.Argument(help="where the trainings write their logs")],
+    metric: Annotated[str, typer.Option("--metric", help="the metric's name in the logs, such as val_acc")],
+    kind: Annotated[str, typer.Option("--kind", help="accuracy, error, log_loss, ...; append % for percentages")],
+    horizon: HorizonOption,
+    confidence: Annotated[float, typer.Option(help="a run is hopeless if it loses with this probability")] = 0.95,
+    best: Annotated[float | None, typer.Option(help="a value to beat from elsewhere")] = None,
+    step_column: Annotated[str | None, typer.Option(help="the column that counts the steps, if not found")] = None,
+    interval: Annotated[float, typer.Option(help="seconds between two looks")] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="look once instead of until interrupted")] = False,
+    model: ModelOption = "default",
+    as_json: JsonOption = False,
+) -> None:
+    """Watch all runs below a directory: where each will end, and whether it can still win."""
+    from epochcast.forecast import Forecaster
+    from epochcast.watch import Watcher
+    from epochcast.watch.table import show
+
+    options = {"confidence": confidence, "best": best, "step_column": step_column, "forecaster": Forecaster(model)}
+    watcher = Watcher(directory, metric, kind, horizon, **options)  # type: ignore[arg-type]
+    show(watcher, Console(highlight=False), interval=interval, once=once, as_json=as_json)
+
+
+@app.command()
 def models(
     name: Annotated[str | None, typer.Argument(help="show the card of one model")] = None, as_json: JsonOption = False
 ) -> None:
@@ -147,43 +172,46 @@ def models(
     Console().print(table)
 
 
-@evaluate_app.command("prior")
-def evaluate_prior(
+evaluate_app.command("prior")(evaluate_prior)
+
+
+@evaluate_app.command("stopping")
+def evaluate_stopping(
+    data: Annotated[Path, typer.Option(help="a folder of learning-curve collections, or one .npz file")],
     model: ModelOption = "default",
-    curves: Annotated[int, typer.Option(help="how many fresh curves to draw")] = 10_000,
-    seed: Annotated[int, typer.Option(help="seed of the curves")] = 0,
-    cutoffs: Annotated[str, typer.Option(help="shares of the horizon that are seen")] = "0.1,0.2,0.4,0.8",
+    benchmarks: Annotated[
+        str, typer.Option(help="collections to take from the folder")
+    ] = "lcbench,taskset,nasbench201",
+    tasks: Annotated[str, typer.Option(help="only these tasks, separated by commas")] = "",
+    confidence: Annotated[str, typer.Option(help="confidences of the rule")] = "0.9,0.95,0.99,0.999",
+    orders: Annotated[int, typer.Option(help="random orders of the runs, per task")] = 40,
+    curves: Annotated[int | None, typer.Option(help="runs per task, drawn at random; all by default")] = None,
+    seed: Annotated[int, typer.Option(help="seed of the orders")] = 0,
+    cache: Annotated[Path | None, typer.Option(help="file of finished tasks, to go on from")] = None,
+    jobs: Annotated[int, typer.Option(help="processes to compute with")] = 1,
+    out: Annotated[Path | None, typer.Option(help="folder for the tables and pictures")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Log-likelihood and calibration on fresh curves of the paper's prior."""
-    from epochcast.experiments import prior
-    from epochcast.forecast import load_engine
+    """Replay model selection on finished runs: what stopping rules save, and how often they err."""
+    from epochcast.experiments.harness import Store, Workers
+    from epochcast.experiments.stopping import Settings
+    from epochcast.experiments.stopping_report import summary_table, write
+    from epochcast.experiments.stopping_study import collections_in, run, tasks_of
 
-    shares = _floats(cutoffs)
-    engine = load_engine(model)
+    settings = Settings(orders, confidences=tuple(_floats(confidence)), curves=curves, seed=seed)
+    found = tasks_of(collections_in(data, _words(benchmarks)), settings, _words(tasks))
+    store = None if cache is None else Store(cache)
     with _progress() as progress:
-        task = progress.add_task(f"{engine.name} on {curves} curves", total=curves * len(shares))
-        scores = prior.evaluate(engine, curves, seed, shares, lambda count: progress.advance(task, count))
-    rows = [prior.row(engine.name, score) for score in scores]
-    if as_json:
-        typer.echo(json.dumps([row.to_dict() for row in rows]))
-        return
-    title = f"{engine.name}: log-likelihood of {curves} prior curves, seed {seed}"
-    table = _table(title)
-    for heading in ("seen", "raw", "controlled", "PIT", "inside 50/80/90/95 %"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("ok")
-    for row in rows:
-        inside = (row.coverage50, row.coverage80, row.coverage90, row.coverage95)
-        table.add_row(
-            str(row.cutoff),
-            f"{row.log_likelihood:.3f} ± {row.log_likelihood_error:.3f}",
-            f"{row.controlled:.3f} ± {row.controlled_error:.3f}",
-            f"{row.pit_ks:.3f}",
-            " ".join(f"{share:.3f}" for share in inside),
-            "yes" if row.calibrated else "no",
+        bar = progress.add_task(f"{model} on {len(found)} tasks", total=len(found))
+        results = run(
+            found, model, settings, store, Workers(jobs), lambda done, _: progress.update(bar, completed=done)
         )
-    Console().print(table)
+    if out is not None:
+        write(results, out)
+    if as_json:
+        typer.echo(json.dumps([row.to_dict() for result in results for row in result.rows]))
+    else:
+        typer.echo(summary_table(results))
 
 
 @app.command()
@@ -246,6 +274,10 @@ def _floats(text: str) -> list[float]:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise InputError(f"{text!r} must be numbers separated by commas") from None
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def _progress() -> Any:

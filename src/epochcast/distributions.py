@@ -12,14 +12,14 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import log_softmax, ndtr, ndtri, softmax
 
 from epochcast.errors import InputError
+from epochcast.special import log_softmax, ndtr, ndtri, softmax
 
 Array = NDArray[np.float64]
 
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
-_HALF_NORMAL_MEDIAN = float(ndtri(0.75))
+_HALF_NORMAL_MEDIAN = 0.6744897501960817
 _HALF_NORMAL_MEAN = math.sqrt(2.0 / math.pi)
 _LARGEST_COUNT_OF_STEPS = 100  # bisection alone needs about half of them
 _TINY = float(np.finfo(float).tiny)
@@ -80,7 +80,7 @@ class Bars:
         return float(widths[0] / _HALF_NORMAL_MEDIAN), float(widths[-1] / _HALF_NORMAL_MEDIAN)
 
     def log_prob(self, y: ArrayLike) -> Array:
-        y, log_mass = self._broadcast(y, log_softmax(self.logits, axis=-1))
+        y, log_mass = self._broadcast(y, log_softmax(self.logits))
         index = self._bin(y)
         left, right = self._tail_scales
         inner = -np.log(np.diff(self.borders))[index]
@@ -89,7 +89,7 @@ class Bars:
         return _pick(log_mass, index) + self._by_bin(index, lower, inner, upper)
 
     def cdf(self, y: ArrayLike) -> Array:
-        mass = softmax(self.logits, axis=-1)
+        mass = softmax(self.logits)
         y, before = self._broadcast(y, _before(mass))
         index = self._bin(y)
         left, right = self._tail_scales
@@ -101,7 +101,7 @@ class Bars:
         return np.clip(_pick(before, index) + own * share, 0.0, 1.0)
 
     def icdf(self, q: ArrayLike) -> Array:
-        mass = softmax(self.logits, axis=-1)
+        mass = softmax(self.logits)
         q, before = self._broadcast(_levels(q), _before(mass))
         # The bin whose range of levels holds q; bins without mass are never chosen.
         index = _last_at_most(before, q)
@@ -115,12 +115,12 @@ class Bars:
         return self._by_bin(index, lower, inner, upper)
 
     def mean(self) -> Array:
-        return np.asarray(softmax(self.logits, axis=-1) @ self._moments(about=0.0)[0])
+        return np.asarray(softmax(self.logits) @ self._moments(about=0.0)[0])
 
     def variance(self) -> Array:
         # About the middle of the bins: far from zero the second moments would cancel.
         first, second = self._moments(about=float(np.median(self.borders)))
-        mass = softmax(self.logits, axis=-1)
+        mass = softmax(self.logits)
         return np.asarray(np.maximum(mass @ second - (mass @ first) ** 2, 0.0))
 
     def sample(self, size: int, rng: np.random.Generator) -> Array:
@@ -200,7 +200,7 @@ class Mixture:
     @classmethod
     def of(cls, logits: ArrayLike, means: ArrayLike, log_scales: ArrayLike) -> Mixture:
         """A mixture from unnormalised weights."""
-        weights = log_softmax(np.asarray(logits, dtype=np.float64), axis=-1)
+        weights = log_softmax(np.asarray(logits, dtype=np.float64))
         return cls(weights, np.asarray(means, dtype=np.float64), np.asarray(log_scales, dtype=np.float64))
 
     @property

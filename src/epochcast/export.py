@@ -16,7 +16,7 @@ from torch import nn
 
 from epochcast.errors import MissingExtraError, WeightsError
 from epochcast.model import SetModel, StreamModel
-from epochcast.objective import Objective, SetObjective, StreamObjective
+from epochcast.objective import Objective, SetObjective, StreamObjective, TrailObjective
 from epochcast.train import Trainer
 from epochcast.weights import write_atomically, write_safetensors
 
@@ -38,6 +38,8 @@ def _tables(objective: Objective) -> dict[str, np.ndarray]:
     if isinstance(objective, StreamObjective):
         anchor = objective.anchor
         return {"anchor.shares": anchor.shares, "anchor.means": anchor.means, "anchor.functions": anchor.functions}
+    if isinstance(objective, TrailObjective):
+        return {}
     if isinstance(objective, SetObjective):
         return {"borders": objective.borders}
     raise WeightsError(f"{type(objective).__name__} has no export")

@@ -26,6 +26,7 @@ from epochcast.distributions import Distribution
 from epochcast.errors import InputError
 from epochcast.normalize import Normalizer
 from epochcast.runtime import Engine, StreamEngine, load_network
+from epochcast.weights import models
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -226,7 +227,8 @@ def _plain(array: Array) -> Any:
 
 
 def load_engine(name: str | Path, threads: int = 1) -> Engine:
-    """An engine by name: a shipped network, your own .onnx file, or a sampler (mcmc-pp, mcmc-op, exact)."""
+    """An engine by name: a shipped network, your own .onnx file, a sampler (mcmc-pp, mcmc-op, exact) or a baseline
+    (last-value, power-law, empirical-gp)."""
     if name in ("mcmc-pp", "mcmc-op"):
         from epochcast.sampling.mcmc import McmcEngine
 
@@ -235,6 +237,10 @@ def load_engine(name: str | Path, threads: int = 1) -> Engine:
         from epochcast.sampling.exact import ExactEngine
 
         return ExactEngine()
+    if name in ("last-value", "power-law", "empirical-gp"):
+        from epochcast.baselines import load_baseline
+
+        return load_baseline(str(name))
     return load_network(name, threads)
 
 
@@ -261,6 +267,14 @@ class Forecaster:
     def name(self) -> str:
         return self.engine.name
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Searches save themselves with all they hold. A loaded network cannot be pickled, but a shipped one has a name.
+        return {"engine": self.name if self.name in models() else self.engine}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        engine = state["engine"]
+        self.engine = load_engine(engine) if isinstance(engine, str) else engine
+
     def forecast(
         self,
         values: ArrayLike | Sequence[ArrayLike],
@@ -286,24 +300,28 @@ class Forecaster:
         queries, notes = _queries(curves, horizon, at)
         normalizer = Normalizer.of(metric, _reference(curves, metric, reference))
         unit = replace(curves, values=np.where(curves.seen, normalizer.forward(curves.values), 0.0))
-        distribution, more_notes = _ask(self.engine, unit, queries, horizon)
+        before = np.full(len(curves), untrained) if untrained is not None else reference
+        if before is not None and getattr(self.engine, "reads_untrained", False):
+            unit = _with_untrained(unit, normalizer.forward(before[:, None]))
+        distribution, more_notes = ask(self.engine, unit, queries, horizon)
         forecast = Forecast(queries, metric, int(horizon), distribution, normalizer, curves, notes + more_notes)
         return forecast[0] if curves.single else forecast
 
     def stream(self, horizon: int, metric: Metric | str, *, untrained: float | None = None) -> Stream:
         """A run to be forecast value by value."""
-        return Stream(self.engine, int(horizon), as_metric(metric, untrained))
+        return Stream(self.engine, int(horizon), as_metric(metric), untrained)
 
 
 class Stream:
     """One run that is under way: `update` takes the newest value and answers with a forecast."""
 
-    def __init__(self, engine: Engine, horizon: int, metric: Metric) -> None:
+    def __init__(self, engine: Engine, horizon: int, metric: Metric, untrained: float | None = None) -> None:
         self._forecaster = Forecaster.around(engine)
         if isinstance(engine, StreamEngine) and horizon <= (engine.grid or horizon):
             self._forecaster.engine = _Remembering(engine)
         self.horizon = horizon
         self.metric = metric
+        self.untrained = untrained
         self._steps: list[float] = []
         self._values: list[float] = []
 
@@ -314,7 +332,7 @@ class Stream:
         if self._steps and at <= newest:
             raise InputError(f"step {at:g} does not come after step {newest:g}; a stream only moves forward")
         steps, values = [*self._steps, at], [*self._values, float(value)]
-        forecast = self._forecaster.forecast(values, self.horizon, self.metric, steps)
+        forecast = self._forecaster.forecast(values, self.horizon, self.metric, steps, untrained=self.untrained)
         self._steps, self._values = steps, values
         return forecast
 
@@ -323,7 +341,7 @@ class _Remembering:
     """The engine of one stream: a session that encodes each value once."""
 
     def __init__(self, engine: StreamEngine) -> None:
-        self.name, self.grid = engine.name, engine.grid
+        self.name, self.grid, self.reads_untrained = engine.name, engine.grid, engine.reads_untrained
         self.predict = engine.session_for_one().predict
 
 
@@ -340,6 +358,16 @@ def _split_untrained(curves: Curves) -> tuple[Curves, Array | None]:
         )
     rest = replace(curves, steps=curves.steps[:, 1:], values=curves.values[:, 1:], lengths=curves.lengths - 1)
     return rest, curves.values[:, 0]
+
+
+def _with_untrained(curves: Curves, before: Array) -> Curves:
+    """Curves with the value before training [curve, 1] at step 0."""
+    return replace(
+        curves,
+        steps=np.concatenate([np.zeros_like(before), curves.steps], axis=1),
+        values=np.concatenate([before, curves.values], axis=1),
+        lengths=curves.lengths + 1,
+    )
 
 
 def _reference(curves: Curves, metric: Metric, untrained: Array | None) -> Array | None:
@@ -369,11 +397,16 @@ def _queries(curves: Curves, horizon: int, at: ArrayLike | None) -> tuple[Array,
     return np.where(ahead > last, ahead, np.nan), notes
 
 
-def _ask(engine: Engine, curves: Curves, queries: Array, horizon: int) -> tuple[Distribution, tuple[str, ...]]:
+def ask(engine: Engine, curves: Curves, queries: Array, horizon: float) -> tuple[Distribution, tuple[str, ...]]:
     """The engine's answer, on its own grid of steps."""
     queries = np.where(np.isnan(queries), float(horizon), queries)
     grid = engine.grid
-    if grid is None or (horizon <= grid and curves.values.shape[1] <= grid):
+    if grid is None:
+        most = getattr(engine, "most_values", math.inf)
+        thinned = curves.values.shape[1] > most
+        notes = (f"{engine.name} reads {most} values of a run: it was thinned evenly to as many",) if thinned else ()
+        return engine.predict(curves, queries, horizon), notes
+    if horizon <= grid and curves.values.shape[1] <= grid:
         return engine.predict(curves, queries, horizon), ()
     cell = max(math.ceil(horizon / grid), 1)
     thinned = _thin(curves, cell)

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit, logit
 
 from epochcast.curve import LARGEST_VALUE, SMALLEST_RANGE, Array, Metric
 from epochcast.errors import InputError
+from epochcast.special import expit, logit
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from epochcast.anchor import Anchor
 from epochcast.distributions import Array, Bars, Distribution, Mixture
+from epochcast.episode import Episode, EpisodeSampler
 from epochcast.features import (
     LARGEST_LOG_SCALE,
     NO_VALUE,
@@ -28,6 +29,7 @@ from epochcast.features import (
 )
 from epochcast.model import ModelConfig, SetModel, StreamModel
 from epochcast.prior.paper import Draw
+from epochcast.trail import LARGEST_OFFSET, SURPRISE, SURPRISE_MEAN, SURPRISE_SCALE, Trail
 
 Targets = Literal["noisy", "antithetic", "exact"]
 Cutoffs = Literal["batch", "curve"]
@@ -39,12 +41,14 @@ _LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 class Objective(Protocol):
     """A trainable network with its loss."""
 
-    sampler: Sampler
-
     @property
     def network(self) -> nn.Module: ...
+    @property
+    def sampler(self) -> Callable[[int, np.random.Generator], Any]:
+        """Draws what `loss` is given."""
+
     def is_hidden(self, name: str) -> bool: ...
-    def loss(self, draw: Draw, rng: np.random.Generator) -> Tensor: ...
+    def loss(self, draw: Any, rng: np.random.Generator, /) -> Tensor: ...
     def predict(self, values: Array, cutoff: int) -> Distribution: ...
 
 
@@ -186,9 +190,7 @@ class StreamObjective:
 
     def _draw_queries(self, cutoffs: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
         """Queried steps [cutoff, query]."""
-        left = (self.horizon - cutoffs)[:, None]
-        share = (np.arange(self.queries) + rng.random((len(cutoffs), self.queries))) / self.queries
-        return cutoffs[:, None] + 1 + np.minimum((share * left).astype(np.int64), left - 1)
+        return cutoffs[:, None] + 1 + _stratified(self.horizon - cutoffs, self.queries, rng)
 
     def _answer(
         self, values: Array, cutoffs: NDArray[np.int64], queries: NDArray[np.int64]
@@ -223,3 +225,69 @@ def placed(raw: Tensor, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Te
     means = mean[..., None] + scale[..., None] * torch.exp(reach) * offsets
     log_scales = (torch.log(scale)[..., None] + stretch).clamp(SMALLEST_LOG_SCALE, LARGEST_LOG_SCALE)
     return F.log_softmax(logits, dim=-1), means, log_scales
+
+
+class TrailObjective:
+    """Runs of any horizon on any steps: all cutoffs of every run, a few later steps queried at each."""
+
+    def __init__(self, config: ModelConfig, sampler: EpisodeSampler, queries: int) -> None:
+        self.network = StreamModel(config)
+        self.sampler = sampler
+        self.queries = queries
+
+    def is_hidden(self, name: str) -> bool:
+        """Whether a weight matrix lies between hidden states (Muon's share) rather than at the rim."""
+        return name.startswith(("blocks.", "from_state.", "decode_hidden."))
+
+    def loss(self, episode: Episode, rng: np.random.Generator) -> Tensor:
+        count = len(episode.steps)
+        cutoffs = np.arange(count)
+        queries = cutoffs[:, None] + _stratified(count - cutoffs, self.queries, rng)  # [cutoff, query] of later values
+        steps = np.broadcast_to(episode.steps, episode.values.shape)
+        whole = Trail.of(steps, episode.values, episode.horizon)
+        log_weights, means, log_scales = self._answer(whole, cutoffs[None], episode.steps[queries][None])
+        targets = tensor(episode.targets[..., queries]).to(means.device)  # [draw, run, cutoff, query]
+        return -torch.stack([gaussians_log_prob(log_weights, means, log_scales, y) for y in targets]).mean()
+
+    def _answer(self, whole: Trail, cutoffs: NDArray[np.int64], queries: Array) -> tuple[Tensor, Tensor, Tensor]:
+        """Log-weights, means and log-scales [run, cutoff, query, component] of queried steps [1, cutoff, query]."""
+        device = next(self.network.parameters()).device
+        seen = whole.at(cutoffs)
+        states, _ = self.network.encode(tensor(whole.tokens).to(device))
+        raw = self.network.decode(
+            states[:, cutoffs[0]], tensor(seen.tokens).to(device), tensor(seen.queries(queries)).to(device)
+        )
+        last, unit = (tensor(array[..., None]).to(device) for array in (seen.last, seen.unit))
+        return placed_around(raw, last, unit)
+
+    @torch.no_grad()
+    def predict(self, values: Array, cutoff: int) -> Distribution:
+        horizon = values.shape[1]
+        steps = np.broadcast_to(np.arange(1.0, cutoff + 1.0), (len(values), cutoff))
+        queries = np.arange(cutoff + 1.0, horizon + 1.0)[None, None]
+        answer = self._answer(Trail.of(steps, values[:, :cutoff], float(horizon)), np.array([[cutoff]]), queries)
+        return Mixture(*(part[:, 0].double().cpu().numpy() for part in answer))
+
+
+def _stratified(left: NDArray[np.int64], count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """`count` indices below each of `left` [cutoff], one from each of as many equal parts: [cutoff, count]."""
+    share = (np.arange(count) + rng.random((len(left), count))) / count
+    return np.minimum((share * left[:, None]).astype(np.int64), left[:, None] - 1)
+
+
+def placed_around(raw: Tensor, last: Tensor, unit: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Log-weights, means and log-scales of raw outputs [..., 3 x component + 1] around the newest value.
+
+    The last component is fixed: whatever was seen, anything can happen with a small probability.
+    """
+    count = (raw.shape[-1] - 1) // 3
+    logits, offsets, stretch, reach = raw.split([count, count, count, 1], dim=-1)
+    log_unit = torch.log(unit)[..., None] + reach
+    means = last[..., None] + torch.exp(log_unit) * torch.sinh(offsets.clamp(-LARGEST_OFFSET, LARGEST_OFFSET))
+    log_scales = (log_unit + stretch).clamp(SMALLEST_LOG_SCALE, LARGEST_LOG_SCALE)
+    log_weights = F.log_softmax(logits, dim=-1) + math.log1p(-SURPRISE)
+    return (
+        F.pad(log_weights, (0, 1), value=math.log(SURPRISE)),
+        F.pad(means, (0, 1), value=SURPRISE_MEAN),
+        F.pad(log_scales, (0, 1), value=math.log(SURPRISE_SCALE)),
+    )

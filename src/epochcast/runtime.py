@@ -13,24 +13,16 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
 
 from epochcast.anchor import Anchor
+from epochcast.basis import AnchorBasis, Basis, Question, TrailBasis, thinned
 from epochcast.curve import Curves
 from epochcast.distributions import Array, Bars, Distribution, Mixture
-from epochcast.errors import WeightsError
-from epochcast.features import (
-    LARGEST_LOG_SCALE,
-    NO_VALUE,
-    SMALLEST_LOG_SCALE,
-    Moments,
-    cutoff_features,
-    moments,
-    query_features,
-    token_features,
-)
+from epochcast.errors import InputError, WeightsError
+from epochcast.features import SMALLEST_LOG_SCALE
 from epochcast.weights import ModelFiles, find, read_safetensors
 
+MOST_VALUES = 200  # of a run without a grid: as many as networks are trained on
 _CHUNK_TOKENS = 4096  # tokens per call: bounds the memory of a large batch
 _CUTOFF_BLOCK = 10  # cutoffs per call when a finished curve is forecast from all of them
 
@@ -59,7 +51,14 @@ def load_network(name: str | Path, threads: int = 1) -> SetEngine | StreamEngine
     session = _session(files, threads)
     if layout == "set":
         return SetEngine(files.name, session, config, arrays)
-    return StreamEngine(files.name, session, config, arrays)
+    return StreamEngine(files.name, session, config, _basis(config, arrays))
+
+
+def _basis(config: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Basis:
+    if config["model"].get("basis", "anchor") == "trail":
+        return TrailBasis(MOST_VALUES)
+    parts = (arrays[f"anchor.{part}"].astype(np.float64) for part in ("shares", "means", "functions"))
+    return AnchorBasis(Anchor(*parts), config["horizon"])
 
 
 def _session(files: ModelFiles, threads: int) -> Any:
@@ -108,18 +107,25 @@ class SetEngine:
 
 
 class StreamEngine:
-    """The streaming transformer, which answers in units of the anchor's closed-form answer."""
+    """The streaming transformer; its basis prepares its inputs and reads its outputs."""
 
-    def __init__(self, name: str, session: Any, config: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    def __init__(self, name: str, session: Any, config: dict[str, Any], basis: Basis) -> None:
         self.name = name
         self.session = session
-        self.grid: int | None = config["horizon"]
-        self._planned = float(config["horizon"])
-        self.anchor = Anchor(
-            *(arrays[f"anchor.{part}"].astype(np.float64) for part in ("shares", "means", "functions"))
-        )
+        self.basis = basis
+        self.grid = basis.grid
         model = config["model"]
         self._memory_shape = (model["layers"], 2, model["heads"], model["width"] // model["heads"])
+
+    @property
+    def reads_untrained(self) -> bool:
+        """Whether it makes use of a value at step 0, before training."""
+        return self.basis.reads_untrained
+
+    @property
+    def most_values(self) -> int:
+        """Values of a run that are read at once; longer runs are thinned."""
+        return self.basis.most_values
 
     def empty_memory(self, batch: int) -> NDArray[np.float32]:
         """Keys and values of no token at all."""
@@ -127,27 +133,15 @@ class StreamEngine:
         return np.zeros((layers, two, batch, heads, 0, size), dtype=np.float32)
 
     def predict(self, curves: Curves, queries: Array, horizon: float) -> Distribution:
-        parts = [self._answer(curves[part], queries[part]) for part in _chunks(curves)]
+        curves = thinned(curves, self.most_values)
+        parts = [self._answer(curves[part], queries[part], horizon) for part in _chunks(curves)]
         return parts[0] if len(parts) == 1 else _joined(parts)
 
-    def _answer(self, curves: Curves, queries: Array) -> Mixture:
-        tokens = token_features(curves.steps, curves.values, self._planned)
-        feed, first = self.feed(curves, queries)
-        feed |= {"tokens": tokens.astype(np.float32), "past": self.empty_memory(len(curves))}
-        feed["positions"] = curves.lengths[:, None]
+    def _answer(self, curves: Curves, queries: Array, horizon: float) -> Mixture:
+        tokens, question = self.basis.newest(curves, queries, horizon)
+        feed = _feed(tokens, question, curves.lengths[:, None], self.empty_memory(len(curves)))
         raw = self.session.run(["raw"], feed)[0]
-        return placed(raw[:, 0], first)
-
-    def feed(self, curves: Curves, queries: Array) -> tuple[dict[str, NDArray[Any]], Moments]:
-        """The decoder's inputs at each curve's own cutoff, and the anchor's answer that it refines."""
-        belief = self.anchor.belief(curves)
-        first = moments(self.anchor.components(belief, queries))
-        last = np.where(curves.lengths > 0, curves.last_value, NO_VALUE)
-        query = query_features(curves.last_step, last, queries, first, self._planned)
-        return {
-            "cutoff_features": cutoff_features(self.anchor, belief).astype(np.float32)[:, None],
-            "query_features": query.astype(np.float32)[:, None],
-        }, first
+        return question.read(raw)[:, 0]
 
     def predict_all_cutoffs(self, values: Array, horizon: int, first: int = 0) -> Iterator[tuple[range, Mixture]]:
         """Forecasts of finished curves [curve, horizon] from every cutoff, in blocks of cutoffs.
@@ -155,31 +149,21 @@ class StreamEngine:
         Yields (cutoffs, distribution [curve, cutoff, step]) with steps cutoffs[0] + 1..horizon. Each block's tokens
         join the keys and values of the earlier ones, so that nothing is encoded twice.
         """
-        beliefs = self.anchor.beliefs(values)
-        steps = np.broadcast_to(np.arange(1.0, horizon + 1.0), values.shape)
-        tokens = token_features(steps, values, self._planned).astype(np.float32)
-        before = np.concatenate([np.full((len(values), 1), NO_VALUE), values], axis=1)
+        if horizon > self.most_values:
+            raise InputError(f"horizon={horizon} is longer than the {self.most_values} values that {self.name} reads")
+        runs = self.basis.finished(values, horizon)
         memory = self.empty_memory(len(values))
         done = 0
         for start in range(first, horizon, _CUTOFF_BLOCK):
             cutoffs = range(start, min(start + _CUTOFF_BLOCK, horizon))
             index = np.array(cutoffs)
-            belief = beliefs.at(index)
             queries = np.broadcast_to(np.arange(start + 1.0, horizon + 1.0), (len(index), horizon - start))
-            answer = moments(self.anchor.components(belief, queries))
-            query = query_features(index.astype(np.float64), before[:, index], queries, answer, self._planned)
-            raw, memory = self.session.run(
-                ["raw", "memory"],
-                {
-                    "tokens": tokens[:, done : cutoffs[-1] + 1],
-                    "past": memory,
-                    "positions": np.broadcast_to(index - done, (len(values), len(index))),
-                    "cutoff_features": cutoff_features(self.anchor, belief).astype(np.float32),
-                    "query_features": query.astype(np.float32),
-                },
-            )
+            question = runs.at(index, queries)
+            positions = np.broadcast_to(index - done, (len(values), len(index)))
+            feed = _feed(runs.tokens[:, done : cutoffs[-1] + 1], question, positions, memory)
+            raw, memory = self.session.run(["raw", "memory"], feed)
             done = cutoffs[-1] + 1
-            yield cutoffs, placed(raw, answer)
+            yield cutoffs, question.read(raw)
 
     def session_for_one(self) -> StreamSession:
         """A forecaster of one run that remembers what it has seen."""
@@ -197,22 +181,27 @@ class StreamSession:
     def predict(self, curves: Curves, queries: Array, horizon: float) -> Distribution:
         """The forecast of a curve that extends the one given before."""
         engine = self._engine
-        tokens = token_features(curves.steps, curves.values, engine._planned)[:, self._encoded :]
-        feed, first = engine.feed(curves, queries)
-        feed |= {"tokens": tokens.astype(np.float32), "past": self._memory}
-        feed["positions"] = np.array([[tokens.shape[1] - 1]])
+        if curves.values.shape[1] > engine.most_values:
+            return engine.predict(curves, queries, horizon)
+        tokens, question = engine.basis.newest(curves, queries, horizon)
+        new = tokens[:, self._encoded :]
+        feed = _feed(new, question, np.array([[new.shape[1] - 1]]), self._memory)
         raw, self._memory = engine.session.run(["raw", "memory"], feed)
-        self._encoded += tokens.shape[1]
-        return placed(raw[:, 0], first)
+        self._encoded += new.shape[1]
+        return question.read(raw)[:, 0]
 
 
-def placed(raw: NDArray[np.float32], first_answer: Moments) -> Mixture:
-    """The mixture of raw outputs [..., 3 x component + 1] in units of the anchor's mean and standard deviation."""
-    mean, _, scale = (part[..., None] for part in first_answer)
-    outputs = raw.astype(np.float64)
-    logits, offsets, stretch = np.split(outputs[..., :-1], 3, axis=-1)
-    log_scales = np.clip(np.log(scale) + stretch, SMALLEST_LOG_SCALE, LARGEST_LOG_SCALE)
-    return Mixture(log_softmax(logits, axis=-1), mean + scale * np.exp(outputs[..., -1:]) * offsets, log_scales)
+def _feed(
+    tokens: Array, question: Question, positions: NDArray[np.int64], memory: NDArray[np.float32]
+) -> dict[str, NDArray[Any]]:
+    """The network's inputs: new tokens on the memory of earlier ones, asked at some positions among the new."""
+    return {
+        "tokens": tokens.astype(np.float32),
+        "past": memory,
+        "positions": positions,
+        "cutoff_features": question.cutoff_features.astype(np.float32),
+        "query_features": question.query_features.astype(np.float32),
+    }
 
 
 def _joined(parts: list[Mixture]) -> Mixture:

@@ -20,10 +20,19 @@ import torch
 from torch import Tensor, distributed
 
 from epochcast.anchor import Anchor
+from epochcast.episode import episodes_of
 from epochcast.errors import ConfigError, TrainingError
 from epochcast.model import PAPER_SIZES, ModelConfig
 from epochcast.muon import Muon
-from epochcast.objective import Cutoffs, Objective, SetObjective, StreamObjective, Targets, prior_borders
+from epochcast.objective import (
+    Cutoffs,
+    Objective,
+    SetObjective,
+    StreamObjective,
+    Targets,
+    TrailObjective,
+    prior_borders,
+)
 from epochcast.prior import paper
 from epochcast.weights import read_safetensors, write_safetensors
 
@@ -39,7 +48,7 @@ class TrainConfig:
     """All that determines a training run; JSON in, JSON out."""
 
     model: ModelConfig = field(default_factory=ModelConfig)
-    prior: str = "paper"
+    prior: str = "paper"  # or real, or module:function
     horizon: int = 100
     curves: int = 100_000
     batch: int = 32
@@ -47,6 +56,7 @@ class TrainConfig:
     queries: int = 4  # streaming: queried steps per cutoff
     targets: Targets = "antithetic"
     cutoffs: Cutoffs = "curve"
+    quiet: float = 0.0  # share of curves with hardly any noise, beyond what the prior has
     optimizer: Literal["muon", "adam"] = "muon"
     muon_rate: float = 2e-3
     adam_rate: float = 1e-3
@@ -59,6 +69,8 @@ class TrainConfig:
             raise ConfigError("curves, batch, shards and queries must be at least 1, horizon at least 2")
         if self.batch % self.shards:
             raise ConfigError(f"batch={self.batch} must be a multiple of shards={self.shards}")
+        if not 0.0 <= self.quiet <= 1.0:
+            raise ConfigError(f"quiet={self.quiet} must be a share of the curves, 0 to 1")
         if not 0.0 <= self.warmup < 1.0:
             raise ConfigError(f"warmup={self.warmup} must be a share of the run, at least 0 and below 1")
 
@@ -112,7 +124,8 @@ RECIPES: dict[str, TrainConfig] = {
         warmup=0.25,
     ),
     "lcpfn": TrainConfig(model=PAPER_SIZES["6x128"], curves=300_000, batch=50, targets="exact"),
-    "stream": TrainConfig(curves=200_000),
+    "stream": TrainConfig(curves=200_000, quiet=0.03),
+    "real": TrainConfig(model=ModelConfig(basis="trail"), prior="real", curves=250_000),
 }
 
 
@@ -174,7 +187,7 @@ class Trainer:
 
     def evaluate(self, curves: int = 500) -> list[float]:
         """Mean log-likelihood at 10/20/40/80 % on fixed curves, with the control variate of the experiments."""
-        draw = self.objective.sampler(curves, np.random.default_rng(_VALIDATION_SEED))
+        draw = paper.sample(curves, np.random.default_rng(_VALIDATION_SEED), self.config.horizon)
         z = (draw.noisy - draw.noiseless) / draw.sigma[:, None]
         oracle = -0.5 * z**2 - np.log(draw.sigma)[:, None] - 0.5 * math.log(2.0 * math.pi)
         scores = []
@@ -213,8 +226,15 @@ class Trainer:
 
 
 def _objective(config: TrainConfig) -> Objective:
+    if config.model.basis == "trail":
+        return TrailObjective(config.model, episodes_of(config.prior), config.queries)
+
+    if config.prior != "paper":
+        raise ConfigError(f"prior={config.prior!r} needs a model with basis='trail'; try the recipe real")
+
     def sampler(size: int, rng: np.random.Generator) -> paper.Draw:
-        return paper.sample(size, rng, config.horizon)
+        draw = paper.sample(size, rng, config.horizon)
+        return paper.quieted(draw, config.quiet, rng) if config.quiet > 0.0 else draw
 
     if config.model.layout == "stream":
         rng = np.random.default_rng(_ANCHOR_SEED)

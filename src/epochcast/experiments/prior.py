@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ COVERAGES = (0.5, 0.8, 0.9, 0.95)
 KS_TOLERANCE = 0.02
 COVERAGE_TOLERANCE = dict(zip(COVERAGES, (0.015, 0.012, 0.010, 0.007), strict=True))
 _CHUNK = 250
+_BLOCK = 10_000  # curves drawn at once
 
 
 @dataclass(frozen=True)
@@ -72,12 +73,15 @@ def oracle_scores(draw: paper.Draw) -> Array:
     return -0.5 * z**2 - np.log(draw.sigma)[:, None] - 0.5 * math.log(2.0 * math.pi)
 
 
+def seen_part(values: Array, cutoff: int) -> Curves:
+    """The first values of whole curves [curve, step]."""
+    steps = np.broadcast_to(np.arange(1.0, cutoff + 1.0), (len(values), cutoff))
+    return Curves(steps.copy(), values[:, :cutoff], np.full(len(values), cutoff, dtype=np.int64))
+
+
 def predict(engine: Engine, values: Array, cutoff: int, queries: Array) -> Distribution:
-    """The distribution at queried steps [curve, query], given the values up to a cutoff."""
-    count, horizon = values.shape
-    steps = np.broadcast_to(np.arange(1.0, cutoff + 1.0), (count, cutoff))
-    seen = Curves(steps.copy(), values[:, :cutoff], np.full(count, cutoff, dtype=np.int64))
-    return engine.predict(seen, queries, float(horizon))
+    """The distribution at queried steps [curve, query], given the values of whole curves up to a cutoff."""
+    return engine.predict(seen_part(values, cutoff), queries, float(values.shape[1]))
 
 
 def pit_values(engine: Engine, draw: paper.Draw, cutoff: int, rng: np.random.Generator) -> Array:
@@ -86,6 +90,14 @@ def pit_values(engine: Engine, draw: paper.Draw, cutoff: int, rng: np.random.Gen
     step: NDArray[np.int64] = rng.integers(cutoff + 1, horizon + 1, size=(count, 1))
     truth = np.take_along_axis(draw.noisy, step - 1, axis=1)  # [curve, 1]
     return np.ravel(predict(engine, draw.noisy, cutoff, step.astype(np.float64)).cdf(truth))
+
+
+def cutoff_of(share: float, horizon: int) -> int:
+    """How many values a share of the horizon is."""
+    cutoff = math.ceil(share * horizon - 1e-9)
+    if not 0 <= cutoff < horizon:
+        raise InputError(f"cutoff {share} leaves nothing to forecast; it must be at least 0 and below 1")
+    return cutoff
 
 
 def score(
@@ -97,9 +109,7 @@ def score(
 ) -> Scores:
     """Score an engine on all curves of a draw, seen up to a share of the horizon."""
     count, horizon = draw.noisy.shape
-    cutoff = math.ceil(share * horizon - 1e-9)
-    if not 0 <= cutoff < horizon:
-        raise InputError(f"cutoff {share} leaves nothing to forecast; it must be at least 0 and below 1")
+    cutoff = cutoff_of(share, horizon)
     oracle = oracle_scores(draw)[:, cutoff:].mean(axis=1)
     ahead = np.arange(cutoff + 1.0, horizon + 1.0)
     target = rng.integers(len(ahead), size=(count,))
@@ -169,6 +179,20 @@ def noise_thirds(sigma: Array) -> list[NDArray[np.bool_]]:
     return [sigma <= low, (sigma > low) & (sigma <= high), sigma > high]
 
 
+def draw_curves(count: int, seed: int = 0) -> paper.Draw:
+    """The first curves of the endless row that a seed stands for: curve i is the same however many are asked for."""
+    if count < 1:
+        raise InputError(f"curves={count} cannot be drawn; ask for at least 1")
+    blocks = [
+        paper.sample(_BLOCK, np.random.default_rng([seed, 1, block])) for block in range(math.ceil(count / _BLOCK))
+    ]
+    parts = {
+        field.name: np.concatenate([getattr(block, field.name) for block in blocks])[:count]
+        for field in fields(paper.Draw)
+    }
+    return paper.Draw(**parts)
+
+
 def evaluate(
     engine: Engine,
     curves: int,
@@ -179,5 +203,5 @@ def evaluate(
     """Scores at each cutoff on fresh prior curves; the same seed gives every engine the same curves and targets."""
     if curves < 2:
         raise InputError(f"curves={curves} is too few to average; ask for at least 2")
-    draw = paper.sample(curves, np.random.default_rng([seed, 1]))
+    draw = draw_curves(curves, seed)
     return [score(engine, draw, share, np.random.default_rng([seed, 2]), advance) for share in shares]

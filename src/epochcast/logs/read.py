@@ -47,23 +47,25 @@ def read_runs(
     """
     path = Path(path)
     _check_kinds(kinds)
-    request = _Request(step_column)
     if not limits.is_directory(path):
         log = Log(_kind_of_content(path), path.name, (path,))
-        return Findings(path, *_read_log(log, request))
+        return Findings(path, *_read_log(log, _Request(step_column)))
     logs, skipped = find_logs(path)
     findings = Findings(path, skipped=skipped)
     for log in logs:
-        if kinds is not None and log.kind not in kinds:
-            continue
-        try:
-            runs, left_out = _read_log(log, request)
-        except InputError as error:
-            findings.skipped.append(Skipped(log.path, str(error)))
-        else:
-            findings += runs
-            findings.skipped += left_out
+        if kinds is None or log.kind in kinds:
+            found = read_log(log, step_column)
+            findings += found
+            findings.skipped += found.skipped
     return findings
+
+
+def read_log(log: Log, step_column: str | None = None) -> Findings:
+    """The runs of one log of a directory; one that cannot be read is left out."""
+    try:
+        return Findings(log.path, *_read_log(log, _Request(step_column)))
+    except InputError as error:
+        return Findings(log.path, skipped=[Skipped(log.path, str(error))])
 
 
 def read_column(

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
+
+from epochcast.special import ndtr
 
 Array = NDArray[np.float64]
 

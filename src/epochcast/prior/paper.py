@@ -27,7 +27,10 @@ ACCEPTANCE = 0.206
 # With f and sigma known nobody can score more than this mean log-likelihood, at any cutoff.
 ORACLE_LOG_LIKELIHOOD = -LOG_SIGMA.mean - 0.5 * (1.0 + np.log(2.0 * np.pi))
 
+QUIET_LOG_SIGMA = Uniform(-12.0, -6.0)  # of curves that hardly move from one step to the next
+
 _LARGEST_BATCH = 20_000  # candidates per round: bounds the memory of the temporaries
+_BLOCK = 128  # curves evaluated at once: temporaries of this size stay in the cache and in the allocator
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,10 @@ def _candidates(size: int, steps: Array, rng: np.random.Generator) -> tuple[Arra
     # A few steps reject most candidates at a fraction of the cost of the whole grid.
     few = np.unique(np.geomspace(1.0, len(steps), 5).round())
     parameters = parameters[_valid(evaluate(parameters, few))]
-    curves = evaluate(parameters, steps)
+    curves = np.empty((len(parameters), len(steps)))
+    for start in range(0, len(parameters), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        curves[block] = evaluate(parameters[block], steps)
     keep = _valid(curves)
     return parameters[keep], curves[keep]
 
@@ -97,5 +103,20 @@ def sample(size: int, rng: np.random.Generator, horizon: int = 100) -> Draw:
         noiseless[filled : filled + take] = new_curves[:take]
         filled += take
     sigma = np.exp(parameters[:, NAMES.index("log_sigma")])
-    noisy = noiseless + sigma[:, None] * rng.standard_normal(noiseless.shape)
+    noisy = rng.standard_normal(noiseless.shape)
+    noisy *= sigma[:, None]
+    noisy += noiseless
     return Draw(parameters, noiseless, sigma, noisy)
+
+
+def quieted(draw: Draw, share: float, rng: np.random.Generator) -> Draw:
+    """The same curves, a share of them with far less noise than the prior would give them.
+
+    The prior hardly knows such curves, and real runs often settle to them: a network must have seen some to be sharp.
+    """
+    chosen = rng.random(len(draw.sigma)) < share
+    sigma = np.where(chosen, np.exp(QUIET_LOG_SIGMA.sample(len(chosen), rng)), draw.sigma)
+    noisy = draw.noiseless + (sigma / draw.sigma)[:, None] * (draw.noisy - draw.noiseless)
+    parameters = draw.parameters.copy()
+    parameters[:, NAMES.index("log_sigma")] = np.log(sigma)
+    return Draw(parameters, draw.noiseless, sigma, noisy)

@@ -18,22 +18,33 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from epochcast.curve import Array, Curves, Lengths, Mask, Metric, as_metric, clip_to_hard_bounds
+from epochcast.distributions import Distribution
 from epochcast.errors import InputError
 from epochcast.forecast import Forecast, Forecaster
-from epochcast.runtime import StreamEngine
-from epochcast.stopping.decision import Target, chance_to_beat
+from epochcast.runtime import Engine
+from epochcast.stopping.decision import Target, chance_to_beat, rest_of_run
 
 SMALLEST_CONFIDENCE = 0.5  # a run that is more likely than not to win is never stopped
 LARGEST_CONFIDENCE = 1.0 - 1e-12  # chances below what this leaves are rounding
 _SLACK = 1e-3  # share of the chance left as a margin: engines agree on it only up to rounding
 _CHUNK = 128  # runs forecast at once: bounds the memory
+
+
+@runtime_checkable
+class AllCutoffs(Protocol):
+    """An engine that forecasts finished runs from every cutoff in one pass, such as a streaming network."""
+
+    def predict_all_cutoffs(
+        self, values: Array, horizon: int, first: int = 0
+    ) -> Iterable[tuple[Sequence[int], Distribution]]: ...
 
 
 @dataclass(frozen=True)
@@ -148,13 +159,19 @@ class FinishedRuns:
 
 
 def forecasts(forecaster: Forecaster, runs: FinishedRuns, cutoffs: Sequence[int]) -> Iterator[tuple[int, Forecast]]:
-    """Each cutoff with the forecast of all runs from it; a streaming network reads each run only once."""
+    """Each cutoff with the forecast of all runs from it; an engine that can reads each run only once."""
     engine = forecaster.engine
-    if isinstance(engine, StreamEngine) and runs.horizon <= (engine.grid or runs.horizon):
+    if isinstance(engine, AllCutoffs) and runs.horizon <= longest_read(engine, runs.horizon):
         yield from _in_one_pass(forecaster, engine, runs, frozenset(cutoffs))
         return
     for cutoff in sorted(cutoffs):
         yield cutoff, forecaster.forecast(*_seen(runs, cutoff))
+
+
+def longest_read(engine: Engine, horizon: int) -> int:
+    """How many of `horizon` values of a run an engine reads without thinning."""
+    limits = (engine.grid, getattr(engine, "most_values", None))
+    return min((int(limit) for limit in limits if limit is not None), default=horizon)
 
 
 def _seen(runs: FinishedRuns, cutoff: int) -> tuple[Array, int, Metric, Array]:
@@ -166,7 +183,7 @@ def _seen(runs: FinishedRuns, cutoff: int) -> tuple[Array, int, Metric, Array]:
 
 
 def _in_one_pass(
-    forecaster: Forecaster, engine: StreamEngine, runs: FinishedRuns, wanted: frozenset[int]
+    forecaster: Forecaster, engine: AllCutoffs, runs: FinishedRuns, wanted: frozenset[int]
 ) -> Iterator[tuple[int, Forecast]]:
     values, horizon, metric, steps = _seen(runs, 1)
     normalizer = forecaster.forecast(values, horizon, metric, steps, at=[horizon]).normalizer
@@ -190,6 +207,7 @@ def calibrate(
     target: Target = "any",
     goal: float | None = None,
     min_gain: float = 0.0,
+    weigh_rest: bool = False,
 ) -> Guarantee:
     """The smallest confidence at which the rule, checked at `cutoffs`, stops at most a share `risk` of runs wrongly."""
     if not 0.0 < risk < 1.0:
@@ -198,7 +216,8 @@ def calibrate(
         raise InputError("the rule never checks a run, so there is nothing to calibrate; lower min_steps")
     if not 0.0 <= min_gain < math.inf or (min_gain and goal is not None):
         raise InputError(f"min_gain={min_gain} must be finite, not negative, and 0 beside a goal")
-    worst = lowest_chances(runs, forecaster, cutoffs, target=target, goal=goal, min_gain=min_gain)
+    options: Any = {"target": target, "goal": goal, "min_gain": min_gain, "weigh_rest": weigh_rest}
+    worst = lowest_chances(runs, forecaster, cutoffs, **options)
     contenders = int(np.isfinite(worst).sum())
     confidence = smallest_confidence(worst, risk)
     if contenders <= _allowed(len(runs), risk):
@@ -219,12 +238,15 @@ def lowest_chances(
     target: Target = "any",
     goal: float | None = None,
     min_gain: float = 0.0,
+    weigh_rest: bool = False,
 ) -> Array:
     """The chance at the worst moment of each run, [run]: it is stopped wrongly when 1 - confidence is no smaller.
 
-    Only cutoffs count at which a stop would be wrong; runs without any have an infinite chance.
+    With `weigh_rest` it is the chance over the share of the run still to come. Only cutoffs count at which a stop
+    would be wrong; runs without any have an infinite chance.
     """
-    index: NDArray[np.int64] = np.asarray(sorted(cutoffs)) - 1
+    steps = np.asarray(sorted(cutoffs), dtype=np.int64)
+    index = steps - 1
     reached, to_come = runs.reached(target)[:, index], runs.to_come(target)[:, index]
     thresholds = runs.worse_by(min_gain, target) if goal is None else np.full(len(runs), float(goal))
     held = thresholds[:, None]
@@ -236,6 +258,8 @@ def lowest_chances(
     some: Mask = np.any(wrong, axis=1)
     if some.any():
         chances = runs[some].chances(forecaster, thresholds[some], target, cutoffs)
+        if weigh_rest:
+            chances = chances / rest_of_run(steps, runs.horizon)
         worst[some] = np.where(wrong[some], chances, np.inf).min(axis=1)
     return worst
 

@@ -114,10 +114,8 @@ def decide(forecast: Forecast, best: float, confidence: float = 0.95, target: Ta
     probability = float(chance_to_beat(forecast, best, target))
     seen = forecast.observed.values[0, : forecast.observed.lengths[0]]
     rivals = seen if target == "any" else seen[-1:]
-    if (rivals < best if forecast.metric.minimize else rivals > best).any():
-        reason = Reason.LEADING
-    else:
-        reason = Reason.UNLIKELY if probability <= 1.0 - confidence else Reason.PROMISING
+    leads = bool((rivals < best if forecast.metric.minimize else rivals > best).any())
+    reason = reason_for(probability, leads, confidence)
     return Decision(
         stop=reason.stops,
         probability=probability,
@@ -130,6 +128,13 @@ def decide(forecast: Forecast, best: float, confidence: float = 0.95, target: Ta
     )
 
 
+def reason_for(probability: float, leads: bool, confidence: float) -> Reason:
+    """The rule itself: what follows from a run's chance to beat the best, unless it `leads` already."""
+    if leads:
+        return Reason.LEADING
+    return Reason.UNLIKELY if probability <= 1.0 - confidence else Reason.PROMISING
+
+
 def chance_to_beat(forecast: Forecast, best: ArrayLike, target: Target) -> Array:
     """The probability that the rule compares with 1 - confidence: one number, or one per run of a batch.
 
@@ -140,6 +145,11 @@ def chance_to_beat(forecast: Forecast, best: ArrayLike, target: Target) -> Array
     return np.asarray(
         forecast.final.prob_better(best) if target == "final" else forecast.prob_better(best).max(axis=-1)
     )
+
+
+def rest_of_run(step: ArrayLike, horizon: int) -> Array:
+    """The share of a run that is still to come after a step: what a stop there saves."""
+    return np.asarray(1.0 - np.asarray(step, dtype=np.float64) / horizon)
 
 
 def final_of(forecast: Forecast) -> tuple[float, float, float]:

@@ -15,7 +15,7 @@ from epochcast.curve import Metric, as_metric
 from epochcast.errors import ConfigError, InputError
 from epochcast.forecast import Forecast, Forecaster, Stream
 from epochcast.stopping.calibration import FinishedRuns, Guarantee, calibrate
-from epochcast.stopping.decision import Decision, Reason, Target, check_confidence, decide, final_of
+from epochcast.stopping.decision import Decision, Reason, Target, check_confidence, decide, final_of, rest_of_run
 from epochcast.stopping.search import NonFinite, Search, state_of
 from epochcast.weights import models, registry
 
@@ -37,11 +37,18 @@ class Stopper(Search):
     up to the horizon, with "final" at the horizon. Without a best nothing is stopped. `goal` is a fixed value to beat
     in place of the best. No run is stopped before `min_steps` of its values were seen. Runs are checked at every
     `check_every`-th value, or, if `cutoffs` are given, once at each of these shares of the horizon. A value at step 0
-    is the untrained model's. Further arguments: see `Search`.
+    is the untrained model's.
+
+    A run that leads goes on, unless `stop_leader` holds it against its own best value too: it then ends once it will
+    hardly improve any more. A late stop saves little; with `weigh_rest` it takes a smaller chance, 1 - `confidence`
+    times the share of the run still to come. Further arguments: see `Search`.
     """
 
     rule = "stopper"
-    _settings = (*Search._settings, "confidence", "min_steps", "check_every", "cutoffs", "goal")
+    _settings = (
+        *Search._settings,
+        *("confidence", "min_steps", "check_every", "cutoffs", "goal", "stop_leader", "weigh_rest"),
+    )
 
     def __init__(
         self,
@@ -55,15 +62,20 @@ class Stopper(Search):
         cutoffs: Sequence[float] | None = None,
         target: Target = "any",
         goal: float | None = None,
+        stop_leader: bool = False,
+        weigh_rest: bool = False,
         dry_run: bool = False,
         non_finite: NonFinite = "stop",
         forecaster: Forecaster | None = None,
     ) -> None:
         check_confidence(confidence)
+        if stop_leader and (target != "any" or goal is not None):
+            raise InputError("stop_leader holds a run against its own best value: it needs target='any' and no goal")
         self.confidence = float(confidence)
         self.min_steps = _count(min_steps, "min_steps")
         self.check_every = _count(check_every, "check_every")
         self.cutoffs = None if cutoffs is None else _shares(cutoffs, self.check_every)
+        self.stop_leader, self.weigh_rest = bool(stop_leader), bool(weigh_rest)
         self.guarantee: Guarantee | None = None
         self._forecaster = forecaster
         self._model: str = registry()["default"] if forecaster is None else forecaster.name
@@ -105,6 +117,8 @@ class Stopper(Search):
         """
         runs = FinishedRuns.of(finished_runs, as_metric(metric), horizon, untrained)
         stopper = cls(runs.horizon, runs.metric, **options)
+        if stopper.stop_leader:
+            raise InputError("the bound is about runs that trail the best, so stop_leader cannot be calibrated")
         cutoffs = [step for step in range(1, stopper.horizon) if stopper._is_checked(step - 1.0, step, count=step)]
         stopper.guarantee = calibrate(
             runs,
@@ -114,6 +128,7 @@ class Stopper(Search):
             target=stopper.target,
             goal=stopper.goal,
             min_gain=min_gain,
+            weigh_rest=stopper.weigh_rest,
         )
         stopper.confidence = stopper.guarantee.confidence
         return stopper
@@ -141,12 +156,26 @@ class Stopper(Search):
         if not self._is_checked(before, step, count):
             return self._decision(step, Reason.NOT_DUE)
         forecast = self._newest_forecast()
-        rival = self.best if self.goal is None else self.goal
+        rival = self._rival()
         if rival is None:
             return self._decision(step, Reason.NO_TARGET, final=final_of(forecast))
-        verdict = decide(forecast, rival, self.confidence, self.target)
+        verdict = decide(forecast, rival, self._confidence_at(step), self.target)
         known = {"probability": verdict.probability, "best": verdict.best, "final": verdict.final}
         return self._decision(step, verdict.reason, **known)
+
+    def _rival(self) -> float | None:
+        """The value to beat: the goal or the best, for leaders perhaps their own."""
+        if self.goal is not None:
+            return self.goal
+        earlier = [] if self.best is None else [self.best]
+        own = [value for value, at in zip(self._values, self._steps, strict=True) if at > 0.0]
+        return self._best_of([*earlier, *own] if self.stop_leader else earlier)
+
+    def _confidence_at(self, step: float) -> float:
+        if not self.weigh_rest:
+            return self.confidence
+        chance = (1.0 - self.confidence) * float(rest_of_run(step, self.horizon))
+        return min(1.0 - chance, math.nextafter(1.0, 0.0))
 
     def _is_checked(self, before: float, step: float, count: int) -> bool:
         """Whether a run is checked at a step that follows step `before` and brings its `count`-th value."""

@@ -22,7 +22,7 @@ class RealPriorConfig:
     """Rates of the ingredients, each a probability; what a rate is a share of is said beside it."""
 
     # Whole curves, at most one each: shares of all curves. The rest are ordinary runs.
-    paper: float = 0.10  # a curve of the paper's prior with its white noise
+    paper: float = 0.14  # a curve of the paper's prior with its white noise
     constant: float = 0.05  # never moves at all
     toggling: float = 0.03  # a constant guess that changes: jumps between a few levels around chance
 
@@ -51,14 +51,15 @@ class RealPriorConfig:
     second_decay: float = 0.65  # a fast and a slow part
     slow_start: float = 0.30  # sigmoid: an inflection before the fastest gain
     bad_start: float = 0.07  # the first steps make the model much worse than untrained
-    delay: float = 0.08  # nothing happens at first
-    stall: float = 0.05  # a plateau on the way
+    delay: float = 0.16  # nothing happens at first
+    silent_delay: float = 0.60  # of these: without noise, too: the model makes one constant guess
+    stall: float = 0.08  # a plateau on the way
     barely_moving: float = 0.20  # a full curve in miniature, close to its start
-    overfitting: float = 0.20  # error comes back after an onset
+    overfitting: float = 0.24  # error comes back after an onset
     overfitting_at_turn: float = 0.50  # of these, if the schedule has a sudden turn: it begins there
     double_descent: float = 0.05  # worse for a while, then better again
     spikes: float = 0.10  # sudden, with recovery
-    collapse: float = 0.03  # divergence, or back to chance, for good
+    collapse: float = 0.04  # divergence, or back to chance, for good
 
     # The noise: shares of ordinary runs.
     smooth: float = 0.20  # hardly any noise
@@ -92,6 +93,7 @@ _PARENTS = {
     **dict.fromkeys(("ends_at_horizon", "warmup", "paced", "gap", "noise_follows_schedule"), "scheduled"),
     **dict.fromkeys(("hold", "rest"), "annealed"),
     "gap_noise": "gap",
+    "silent_delay": "delay",
     "quantised": "accuracy",
     "overfitting_at_turn": "overfitting",
 }

@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike
 from epochcast.errors import InputError
 from epochcast.prior.families import Array
 
-MOST_STEPS = 100
+MOST_STEPS = 200
 SHORTEST, LONGEST = 2, 1000
 
 _TYPICAL = (20.0, 200.0)  # horizons
-_TYPICAL_RATE = 0.75
-_LAYOUT_RATES = {"regular": 0.80, "random": 0.10, "geometric": 0.10}
+_TYPICAL_RATE = 0.70
+_LAYOUT_RATES = {"regular": 0.74, "random": 0.08, "geometric": 0.08, "dense_start": 0.10}
 _SPARSER_RATE = 0.15  # of regular plans: evaluated less often than the limit asks for
 
 
@@ -68,15 +68,23 @@ def geometric(horizon: int, rng: np.random.Generator) -> Array:
     return np.append(np.geomspace(first, horizon, count)[:-1], float(horizon))
 
 
+def dense_start(horizon: int, rng: np.random.Generator) -> Array:
+    """Every step at first, then a few up to the horizon: a long run that has only begun."""
+    begun = int(log_uniform(2.0, max(min(MOST_STEPS, 0.6 * horizon), 2.0), 1, rng)[0])
+    later = np.linspace(begun, horizon, int(rng.integers(2, 40)))[1:]
+    return np.unique(np.append(np.arange(1.0, begun + 1.0), later.round()))[-MOST_STEPS:]
+
+
 _LAYOUTS: dict[str, Callable[[int, np.random.Generator], Array]] = {
     "regular": regular,
     "random": random,
     "geometric": geometric,
+    "dense_start": dense_start,
 }
 
 
 def sample_grid(rng: np.random.Generator) -> tuple[Array, float]:
-    """Evaluation steps, at most 100, and the planned horizon of a random run."""
+    """Evaluation steps, at most 200, and the planned horizon of a random run."""
     low, high = _TYPICAL if rng.random() < _TYPICAL_RATE else (SHORTEST, LONGEST)
     horizon = round(float(log_uniform(low, high, 1, rng)[0]))
     layout = rng.choice(list(_LAYOUT_RATES), p=list(_LAYOUT_RATES.values()))

@@ -35,6 +35,11 @@ def following_error(error: Array, rng: np.random.Generator) -> Array:
     return np.clip(error, 1e-6, 1.0) ** rng.uniform(0.3, 1.5, (len(error), 1))
 
 
+def silent_at_first(error: Array, rng: np.random.Generator) -> Array:
+    """A factor that is nearly 0 while the error is still that of the untrained model."""
+    return np.clip(np.abs(1.0 - error), 0.0, 1.0) ** rng.uniform(0.3, 1.5, (len(error), 1))
+
+
 def following_schedule(rate: Array, rng: np.random.Generator) -> Array:
     """A factor that follows the learning rate [curve, step] down to a small rest."""
     size = (len(rate), 1)

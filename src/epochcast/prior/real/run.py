@@ -80,6 +80,8 @@ def _noise_scale(
     scale[rows] *= noise.decaying(grid, len(rows), rng)
     rows = np.flatnonzero(has["noise_follows_error"])
     scale[rows] *= noise.following_error(error[rows], rng)
+    rows = np.flatnonzero(has["silent_delay"])
+    scale[rows] *= noise.silent_at_first(error[rows], rng)
     rows = np.flatnonzero(has["noise_follows_schedule"])
     scale[rows] *= noise.following_schedule(schedule.rate[rows], rng)
     rows = np.flatnonzero(has["gap_noise"])

@@ -43,7 +43,7 @@ def decay(clock: Array, horizon: float, second: Mask, slow_start: Mask, rng: np.
 def delayed(clock: Array, horizon: float, rng: np.random.Generator) -> Array:
     """A clock that hardly runs until a delay is over: the run is stuck at first, then takes off."""
     delay = log_uniform(0.01, 0.6, (len(clock), 1), rng) * horizon
-    leak = log_uniform(1e-6, 1e-2, (len(clock), 1), rng)
+    leak = log_uniform(1e-8, 1e-2, (len(clock), 1), rng)
     return np.maximum(clock - delay, 0.0) + leak * clock
 
 
@@ -58,7 +58,7 @@ def stalled(clock: Array, horizon: float, rng: np.random.Generator) -> Array:
 def gap(felt: Array, final: Array, rng: np.random.Generator) -> Array:
     """How far a learning rate [curve, step] holds the error above where it would settle at rate zero [curve, 1]."""
     size = (len(felt), 1)
-    height = rng.beta(1.0, 1.8, size) * (1.0 - final)
+    height = rng.beta(1.1, 1.6, size) * (1.0 - final)
     return height * felt ** log_uniform(0.5, 2.0, size, rng)
 
 
@@ -79,7 +79,7 @@ def overfitting(grid: Grid, onset: Array, rng: np.random.Generator) -> Array:
     size = len(onset)
     width = log_uniform(0.03, 3.0, (size, 1), rng) * grid.horizon
     grown = (np.maximum(grid.steps - onset, 0.0) / width) ** rng.uniform(0.7, 2.0, (size, 1))
-    return log_uniform(0.003, 1.5, (size, 1), rng) * grown / (1.0 + grown)
+    return log_uniform(0.003, 3.0, (size, 1), rng) * grown / (1.0 + grown)
 
 
 def double_descent(grid: Grid, size: int, rng: np.random.Generator) -> Array:
@@ -92,8 +92,8 @@ def double_descent(grid: Grid, size: int, rng: np.random.Generator) -> Array:
 def spikes(grid: Grid, size: int, rng: np.random.Generator) -> Array:
     """One to four sudden errors that the run recovers from."""
     total = np.zeros((size, len(grid.steps)))
-    recovery = log_uniform(0.2, 0.05 * grid.horizon + 1.0, (size, 1), rng)
-    depth = log_uniform(0.01, 1.5, (size, 1), rng)
+    recovery = log_uniform(0.2, 0.15 * grid.horizon + 1.0, (size, 1), rng)
+    depth = log_uniform(0.01, 4.0, (size, 1), rng)
     count = rng.integers(1, 5, (size, 1))
     for k in range(4):
         at = rng.uniform(0.0, grid.horizon, (size, 1))

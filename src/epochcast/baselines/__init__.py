@@ -1,0 +1,21 @@
+"""Simple engines to measure others against: the last value, a fitted power law, a Gaussian process of past curves."""
+
+from __future__ import annotations
+
+from epochcast.baselines.empirical_gp import EmpiricalGp
+from epochcast.baselines.last_value import LastValue
+from epochcast.baselines.power_law import PowerLaw
+from epochcast.errors import InputError
+
+__all__ = ["EmpiricalGp", "LastValue", "PowerLaw", "load_baseline"]
+
+
+def load_baseline(name: str) -> LastValue | PowerLaw | EmpiricalGp:
+    """A baseline by its name; empirical-gp knows the curves that ship with epochcast."""
+    if name == "last-value":
+        return LastValue()
+    if name == "power-law":
+        return PowerLaw()
+    if name == "empirical-gp":
+        return EmpiricalGp.of_digits_bench()
+    raise InputError(f"baseline {name!r} is unknown; choose last-value, power-law or empirical-gp")

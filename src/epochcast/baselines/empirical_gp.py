@@ -1,0 +1,113 @@
+"""A Gaussian process with the mean and the covariance of past curves of other tasks, conditioned on what was seen.
+
+Past curves are laid over a grid of shares of their horizon. A run is conditioned on through linear interpolation of
+that grid; how badly it fits the process widens its forecast, as in a Student t process.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epochcast.baselines.tails import Tails
+from epochcast.benchmarks.curveset import CurveSet
+from epochcast.benchmarks.npz import digits_bench
+from epochcast.curve import Curves
+from epochcast.distributions import Array, Mixture
+from epochcast.errors import InputError
+
+_GRID = np.arange(1, 101) / 100.0  # shares of the horizon
+_FEWEST = 10  # past curves for a mean and a covariance
+_MOST = 5_000  # past curves used
+_PSEUDO_VALUES = 5.0  # how much the past counts in the scale of a run, in values
+_JITTER = 1e-8
+_MEDIAN_OF_CHI_SQUARE = 0.4549  # of one degree of freedom
+_TAILS = Tails((0.02, 0.25, 0.66, 0.05, 0.005, 0.015))
+
+
+@dataclass(frozen=True)
+class EmpiricalGp:
+    """An engine: the process fitted to past curves."""
+
+    mean: Array  # [share]
+    covariance: Array  # [share, share], without noise
+    noise: float  # variance of single values
+    name: str = "empirical-gp"
+    grid: int | None = None
+
+    @classmethod
+    def of(cls, *past: CurveSet) -> EmpiricalGp:
+        """The process of the past curves that reached their horizon; different collections may be joined."""
+        rows = np.concatenate([_on_grid(curves.sample(_MOST)) for curves in past])
+        if len(rows) < _FEWEST:
+            raise InputError(f"{len(rows)} past curves reached their horizon; empirical-gp needs at least {_FEWEST}")
+        # A second difference of white noise has six times its variance; the median ignores real bends and jumps.
+        noise = float(np.median(np.diff(rows, n=2, axis=1) ** 2) / 6.0 / _MEDIAN_OF_CHI_SQUARE) + _JITTER
+        covariance = np.cov(rows, rowvar=False)
+        return cls(rows.mean(axis=0), covariance + _JITTER * np.eye(len(_GRID)), noise)
+
+    @classmethod
+    def of_digits_bench(cls) -> EmpiricalGp:
+        """The process of the curves that ship with epochcast, for whoever has none of their own."""
+        return cls.of(digits_bench("accuracy"), digits_bench("log_loss"))
+
+    def predict(self, curves: Curves, queries: Array, horizon: float) -> Mixture:
+        means, variances = np.empty(queries.shape), np.empty(queries.shape)
+        for rows in _same_steps(curves, queries):
+            length = int(curves.lengths[rows[0]])
+            at = _interpolation(curves.steps[rows[0], :length] / horizon)  # [value, share]
+            ahead = _interpolation(queries[rows[0]] / horizon)  # [query, share]
+            means[rows], variances[rows] = self._condition(at, curves.values[rows, :length], ahead)
+        return _TAILS.around(means, np.sqrt(variances))
+
+    def _condition(self, at: Array, values: Array, ahead: Array) -> tuple[Array, Array]:
+        """Means and variances [curve, query] given values [curve, value] of curves with the same steps."""
+        prior_mean, prior = ahead @ self.mean, ((ahead @ self.covariance) * ahead).sum(axis=1) + self.noise
+        if len(at) == 0:
+            shape = (len(values), len(ahead))
+            return np.broadcast_to(prior_mean, shape), np.broadcast_to(prior, shape)
+        within = at @ self.covariance @ at.T + self.noise * np.eye(len(at))
+        across = ahead @ self.covariance @ at.T  # [query, value]
+        surprise = values - at @ self.mean  # [curve, value]
+        gain = np.linalg.solve(within, across.T)  # [value, query]
+        misfit = (surprise * np.linalg.solve(within, surprise.T).T).sum(axis=1)
+        scale = (_PSEUDO_VALUES + misfit) / (_PSEUDO_VALUES + len(at))  # [curve]
+        variance = np.maximum(prior - (across * gain.T).sum(axis=1), self.noise)
+        return prior_mean + surprise @ gain, scale[:, None] * variance
+
+
+def _on_grid(curves: CurveSet) -> Array:
+    """Normalised curves that reached their horizon, by share of it: [curve, share]."""
+    last = np.max(np.where(np.isnan(curves.values), 0.0, curves.step_grid), axis=1, initial=0.0)
+    finished = np.flatnonzero((last >= 0.95 * curves.horizons) & (curves.lengths >= 2))
+    rows = [
+        np.interp(
+            _GRID,
+            curves.step_grid[row, : curves.lengths[row]] / curves.horizons[row],
+            curves.normalised[row, : curves.lengths[row]],
+        )
+        for row in finished
+    ]
+    return np.array(rows).reshape(len(rows), len(_GRID))
+
+
+def _interpolation(shares: Array) -> Array:
+    """[share wanted, share of the grid]: linear interpolation as a matrix."""
+    place = np.clip(shares * len(_GRID) - 1.0, 0.0, len(_GRID) - 1.0)
+    left = np.minimum(np.floor(place).astype(np.intp), len(_GRID) - 2)
+    matrix = np.zeros((len(shares), len(_GRID)))
+    rows = np.arange(len(shares))
+    matrix[rows, left] = 1.0 - (place - left)
+    matrix[rows, left + 1] += place - left
+    return matrix
+
+
+def _same_steps(curves: Curves, queries: Array) -> list[NDArray[np.intp]]:
+    """Rows that were seen and are asked at the same steps, which share all linear algebra."""
+    groups: dict[bytes, list[int]] = {}
+    for row in range(len(curves)):
+        seen = curves.steps[row, : curves.lengths[row]]
+        groups.setdefault(seen.tobytes() + b"/" + queries[row].tobytes(), []).append(row)
+    return [np.array(rows) for rows in groups.values()]

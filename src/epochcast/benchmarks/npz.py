@@ -1,0 +1,110 @@
+"""Collections stored as one `.npz` file: the project's own `digits_bench` and files of the same layout.
+
+Arrays: `curves` [curve, step] padded with NaN; `task`, `task_names`; `metric`, `minimize` (one, or one per task, with
+`metric_of_task`); and where known `y0` (value before training; when it is also the first column of `curves`, that
+column is step 0 and is taken out), `x` (steps), `epochs` (horizons), `config` with `config_names` and perhaps
+`config_index`.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epochcast.benchmarks.curveset import CurveSet
+from epochcast.benchmarks.metric_names import metric_from
+from epochcast.curve import Metric
+from epochcast.errors import InputError
+
+MAX_BYTES = 2**30  # of one array, unpacked
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def read_npz(path: str | Path, *, values: str = "curves") -> CurveSet:
+    """The collection in a file; `values` names another array of curves in it, such as `curves_test`."""
+    path = Path(path)
+    arrays = _arrays(path)
+    if values not in arrays:
+        curves = [name for name in arrays if name.startswith("curves")]
+        raise InputError(f"{path} has no array {values!r}; arrays of curves in it: {', '.join(curves) or 'none'}")
+    try:
+        return _curve_set(path.stem, arrays, values)
+    except (ValueError, TypeError, KeyError, IndexError) as error:
+        raise error if isinstance(error, InputError) else InputError(f"{path}: {error}") from None
+
+
+def digits_bench(metric: Literal["accuracy", "log_loss"] = "accuracy") -> CurveSet:
+    """The collection that ships with epochcast: validation curves of 1,056 small networks on 12 tasks."""
+    if metric not in ("accuracy", "log_loss"):
+        raise InputError(f"digits_bench holds accuracy and log_loss, not {metric!r}")
+    with resources.as_file(resources.files("epochcast.data") / "digits_bench.npz") as path:
+        arrays = _arrays(path)
+    arrays["y0"] = arrays[f"y0_{metric}"]
+    arrays["metric"], arrays["minimize"] = np.array(metric), np.array(metric == "log_loss")
+    return _curve_set(f"digits_bench_{metric}", arrays, f"curves_{metric}")
+
+
+def _arrays(path: Path) -> Arrays:
+    """All arrays of a file; never unpickles, and never unpacks more than the limit."""
+    if not path.is_file():
+        raise InputError(f"{path} is not a file")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for member in archive.infolist():
+                if member.file_size > MAX_BYTES:
+                    raise InputError(
+                        f"{path}: {member.filename} unpacks to {member.file_size:,} bytes, more than {MAX_BYTES:,}"
+                    )
+        with np.load(path, allow_pickle=False) as file:
+            return dict(file)
+    except InputError:
+        raise
+    except (zipfile.BadZipFile, OSError, EOFError, ValueError) as error:
+        raise InputError(f"{path} is damaged or not an .npz file: {error}") from None
+
+
+def _curve_set(name: str, arrays: Arrays, key: str) -> CurveSet:
+    curves = arrays[key].astype(np.float64)
+    if curves.ndim != 2 or curves.dtype.kind != "f":
+        raise InputError(f"{name}: array {key!r} has shape {list(curves.shape)}, not [curve, step]")
+    task_names = [str(task) for task in arrays.get("task_names", np.array([name]))]
+    untrained = arrays.get("y0")
+    steps = arrays.get("x")
+    if steps is None and _starts_untrained(curves, untrained):
+        curves = curves[:, 1:]
+    config = arrays.get("config")
+    if config is not None and "config_index" in arrays:
+        config = config[arrays["config_index"]]
+    return CurveSet.of(
+        name,
+        curves,
+        _metrics(arrays, len(task_names)),
+        steps=steps,
+        horizons=arrays.get("epochs"),
+        task=arrays.get("task"),
+        task_names=task_names,
+        untrained=untrained,
+        config=config,
+        config_names=[str(item) for item in arrays.get("config_names", ())],
+    )
+
+
+def _starts_untrained(curves: NDArray[np.float64], untrained: NDArray[Any] | None) -> bool:
+    """Whether the first column repeats the values before training."""
+    if untrained is None or untrained.shape != (len(curves),) or curves.shape[1] < 2:
+        return False
+    return bool(np.allclose(curves[:, 0], untrained, equal_nan=True))
+
+
+def _metrics(arrays: Arrays, tasks: int) -> list[Metric]:
+    names = arrays.get("metric_of_task", arrays.get("metric"))
+    if names is None or "minimize" not in arrays:
+        raise InputError("the arrays 'metric' and 'minimize' are missing")
+    per_task = np.broadcast_to(names, (tasks,)), np.broadcast_to(arrays["minimize"], (tasks,))
+    return [metric_from(str(name), minimize=bool(down)) for name, down in zip(*per_task, strict=True)]

@@ -1,0 +1,103 @@
+"""Experiment 2: how good are the forecasts of real curves?
+
+Every engine sees the first 10, 20, 40 and 80 % of the same curves and is scored on all values that come, in the space
+normalised as in the paper (appendix A): log-likelihood, squared error of the median, CRPS, share of values inside the
+central 90 % interval, and the cdf of one random value (PIT).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from epochcast.benchmarks import CurveSet
+from epochcast.curve import Array, Lengths, Mask
+from epochcast.distributions import Distribution
+from epochcast.experiments.crps import crps
+from epochcast.forecast import ask
+from epochcast.runtime import Engine
+
+SHARES = (0.1, 0.2, 0.4, 0.8)
+_CHUNK = 100  # curves asked at once: bounds the memory
+
+Advance = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class CurveScores:
+    """Scores of one engine on the curves of one collection at one cutoff; arrays have one entry per scored curve."""
+
+    rows: Lengths  # which curves of the collection: those with a value on both sides of the cutoff
+    log_likelihood: Array  # mean over the values that came
+    squared_error: Array  # of the median
+    crps: Array
+    inside90: Array  # share of the values inside the central 90 % interval
+    pit: Array  # cdf at one random value
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def score(
+    engine: Engine, curves: CurveSet, share: float, *, seed: int = 0, advance: Advance | None = None
+) -> CurveScores:
+    """Score an engine on all curves of a set that have values on both sides of the cutoff."""
+    counts = curves.seen_at(share)
+    rows = np.flatnonzero((counts > 0) & (counts < curves.lengths))
+    columns = {name: np.full(len(curves), np.nan) for name in ("log_likelihood", "squared_error", "crps", "inside90")}
+    pit = np.full(len(curves), np.nan)
+    target = np.random.default_rng([seed, 2]).random(len(curves))
+    for part in _same_horizon(curves, rows):
+        truth, ahead, distribution = predict_rest(engine, curves[part], counts[part])
+        for name, entries in _entries(distribution, truth).items():
+            columns[name][part] = np.nanmean(np.where(ahead, entries, np.nan), axis=1)
+        one = (np.arange(len(part)), _pick(ahead, target[part]))
+        pit[part] = distribution[one].cdf(truth[one])
+        if advance is not None:
+            advance(len(part))
+    return CurveScores(rows, **{name: column[rows] for name, column in columns.items()}, pit=pit[rows])
+
+
+def predict_rest(engine: Engine, curves: CurveSet, counts: Lengths) -> tuple[Array, Mask, Distribution]:
+    """What came after the first `counts` values [curve, query], which of these entries are values, and the forecast.
+
+    All curves must have the same horizon.
+    """
+    width = curves.values.shape[1]
+    most = int((curves.lengths - counts).max())
+    index = counts[:, None] + np.arange(most)  # [curve, query]
+    ahead = index < curves.lengths[:, None]
+    index = np.minimum(index, width - 1)
+    horizon = float(curves.horizons[0])
+    queries = np.where(ahead, np.take_along_axis(curves.step_grid, index, axis=1), horizon)
+    truth = np.where(ahead, np.take_along_axis(curves.normalised, index, axis=1), 0.5)
+    seen = curves.prefixes(counts, with_untrained=getattr(engine, "reads_untrained", False))
+    distribution, _ = ask(engine, seen, queries, horizon)
+    return truth, ahead, distribution
+
+
+def _same_horizon(curves: CurveSet, rows: Lengths) -> Iterator[Lengths]:
+    """Chunks of rows whose curves share a horizon."""
+    horizons = curves.horizons[rows]
+    for horizon in np.unique(horizons):
+        group = rows[horizons == horizon]
+        for start in range(0, len(group), _CHUNK):
+            yield group[start : start + _CHUNK]
+
+
+def _entries(distribution: Distribution, truth: Array) -> dict[str, Array]:
+    """Scores of each value [curve, query]."""
+    rank = distribution.cdf(truth)
+    return {
+        "log_likelihood": distribution.log_prob(truth),
+        "squared_error": (distribution.icdf(0.5) - truth) ** 2,
+        "crps": crps(distribution, truth),
+        "inside90": (np.abs(rank - 0.5) <= 0.45).astype(np.float64),
+    }
+
+
+def _pick(ahead: Mask, uniform: Array) -> Lengths:
+    """One random entry ahead of each curve; those come first in a row."""
+    return np.asarray(uniform * ahead.sum(axis=1), dtype=np.int64)

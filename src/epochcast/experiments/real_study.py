@@ -1,0 +1,258 @@
+"""Who is scored on which real curves, as items of the harness: cached, parallel, resumed after a stop.
+
+Fast engines answer chunks of curves, samplers one curve at a time and fewer curves in total. All of them see the same
+curves, so that their scores are paired.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from epochcast import baselines
+from epochcast.baselines import EmpiricalGp
+from epochcast.benchmarks import CurveSet
+from epochcast.benchmarks.curveset import LONGEST
+from epochcast.curve import Curves, Lengths
+from epochcast.distributions import Array, Distribution
+from epochcast.errors import InputError
+from epochcast.experiments import harness
+from epochcast.experiments.contenders import Contender, contenders
+from epochcast.experiments.real import SHARES, CurveScores, score
+from epochcast.experiments.store import fingerprint
+from epochcast.runtime import Engine
+from epochcast.sampling.mcmc import ShortChainWarning
+
+BASELINES = ("last-value", "power-law", "empirical-gp")
+_CHUNK = 500  # curves of one item of a fast engine
+_COLUMNS = ("log_likelihood", "squared_error", "crps", "inside90", "pit")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to evaluate."""
+
+    engines: tuple[str, ...] = ("default", *BASELINES)
+    shares: tuple[float, ...] = SHARES
+    curves: int = 5_000  # per collection, at most
+    sampler_curves: int = 40  # of these, for engines that take seconds per curve
+    sampled_on: tuple[str, ...] = ()  # collections that samplers work on; all if empty
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.engines:
+            raise InputError("no engine is named; name a model, a baseline or a sampler")
+        if min(self.curves, self.sampler_curves) < 1:
+            raise InputError(f"curves={self.curves} and sampler_curves={self.sampler_curves} must be at least 1")
+        for share in self.shares:
+            if not 0.0 < share < 1.0:
+                raise InputError(f"cutoff {share} must be a share of the horizon between 0 and 1, both excluded")
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Scores of one engine on one collection at one cutoff, and the processor time they took."""
+
+    benchmark: str
+    engine: str
+    share: float
+    sampled: bool
+    scores: CurveScores  # rows count in the prepared collection
+    seconds: float
+
+
+def prepared(curves: CurveSet, plan: Plan) -> list[CurveSet]:
+    """The curves to score, as in the paper: sampled, thinned to 100 values, TaskSet as its good and its bad half."""
+    if not curves.name.startswith("taskset"):
+        return [curves.sample(plan.curves, plan.seed).thinned()]
+    halves = zip(("good", "bad"), curves.sample_halves(plan.curves, plan.seed), strict=True)
+    return [replace(half, name=f"{curves.name}-{which}").thinned() for which, half in halves]
+
+
+def entrants(plan: Plan) -> list[Contender]:
+    """The engines of a plan, in its order."""
+    found: list[Contender] = []
+    for name in dict.fromkeys(plan.engines):
+        found += [Contender(name, name)] if name in BASELINES else contenders([name])
+    return found
+
+
+@dataclass(frozen=True)
+class _Item:
+    """Curves for one engine to score at one cutoff; what a worker is sent."""
+
+    engine: Contender | EmpiricalGp
+    curves: CurveSet
+    share: float
+    seed: int
+
+    @cached_property
+    def key(self) -> str:
+        """Changes with everything that the scores depend on."""
+        digest = hashlib.sha256(repr((self.share, self.seed, self.curves.horizons.tolist())).encode())
+        for array in (self.curves.normalised, self.curves.steps, self.curves.untrained):
+            digest.update(b"/" if array is None else np.ascontiguousarray(array).tobytes())
+        name = getattr(self.engine, "name", None) or self.engine.label  # type: ignore[union-attr]
+        return f"{name}/{self.curves.name}/{self.share:g}/{_engine_digest(self.engine)}/{digest.hexdigest()[:16]}"
+
+
+def _engine_digest(engine: Contender | EmpiricalGp) -> str:
+    if isinstance(engine, EmpiricalGp):
+        arrays = hashlib.sha256(engine.mean.tobytes() + engine.covariance.tobytes()).hexdigest()
+        return fingerprint({"arrays": arrays, "code": _code_of_baselines()})
+    if engine.engine in BASELINES:
+        return fingerprint({"code": _code_of_baselines()})
+    return engine.fingerprint
+
+
+def _code_of_baselines() -> str:
+    """Baselines have no weights that would tell when they change."""
+    files = sorted(Path(baselines.__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+class _OnPaperGrid:
+    """A sampler of the paper's priors, which are made for steps 1 to 100: longer runs are thinned to that."""
+
+    grid: int | None = LONGEST
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine, self.name = engine, engine.name
+
+    def predict(self, curves: Curves, queries: Array, horizon: float) -> Distribution:
+        return self.engine.predict(curves, queries, horizon)
+
+
+def score_item(item: _Item) -> dict[str, Any]:
+    """Scores of one item as lists, for the harness."""
+    engine: Engine = item.engine.build() if isinstance(item.engine, Contender) else item.engine
+    if isinstance(item.engine, Contender) and item.engine.sampled:
+        engine = _OnPaperGrid(engine)
+    started = time.process_time()
+    with warnings.catch_warnings():
+        # Chains as short as the paper's have rarely converged; the report says so once.
+        warnings.simplefilter("ignore", ShortChainWarning)
+        scores = score(engine, item.curves, item.share, seed=item.seed)
+    columns = {name: getattr(scores, name) for name in _COLUMNS}
+    return {"rows": scores.rows, **columns, "seconds": time.process_time() - started}
+
+
+def run(
+    collections: Sequence[CurveSet],
+    plan: Plan,
+    store: harness.Store | None = None,
+    workers: harness.Workers | None = None,
+    progress: harness.Progress | None = None,
+) -> list[Scored]:
+    """Score every engine of the plan on the prepared collections, in order of collection, cutoff and engine."""
+    entries = [
+        _Entry(parts, entrant, share, plan.seed)
+        for parts in (_Parts(curves, plan) for curves in collections)
+        for share in plan.shares
+        for entrant in entrants(plan)
+        if not entrant.sampled or parts.has_samplers
+    ]
+    items = {item.key: item for entry in entries for item in entry.items}
+    results = harness.run(score_item, items, store, workers, progress).demand()
+    return [entry.joined(results) for entry in entries]
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """A collection cut into the parts that engines score at a time; every part is cut once."""
+
+    curves: CurveSet
+    plan: Plan
+
+    @property
+    def has_samplers(self) -> bool:
+        names = self.plan.sampled_on
+        return not names or any(self.curves.name == name or self.curves.name.startswith(f"{name}-") for name in names)
+
+    def of(self, entrant: Contender) -> list[_Part]:
+        """For a sampler single curves, for the empirical process tasks, for all others chunks."""
+        if entrant.sampled:
+            return self._singles
+        return self._tasks if entrant.engine == "empirical-gp" else self._chunks
+
+    @cached_property
+    def _singles(self) -> list[_Part]:
+        return [self._part(np.array([row])) for row in sampler_rows(self.curves, self.plan)]
+
+    @cached_property
+    def _chunks(self) -> list[_Part]:
+        count = len(self.curves)
+        return [self._part(np.arange(start, min(start + _CHUNK, count))) for start in range(0, count, _CHUNK)]
+
+    @cached_property
+    def _tasks(self) -> list[_Part]:
+        parts = []
+        for task in np.unique(self.curves.task):
+            own = self.curves.task == task
+            parts.append(replace(self._part(np.flatnonzero(own)), process=_process_of(self.curves[~own])))
+        return parts
+
+    def _part(self, rows: Lengths) -> _Part:
+        return _Part(rows, self.curves[rows])
+
+
+@dataclass(frozen=True)
+class _Part:
+    rows: Lengths  # of the collection
+    curves: CurveSet  # these rows
+    process: EmpiricalGp | None = None  # of the curves of all other tasks
+
+
+def _process_of(past: CurveSet) -> EmpiricalGp:
+    """The process of past curves, or, where too few finished, of those that ship with epochcast."""
+    try:
+        return EmpiricalGp.of(past)
+    except InputError:
+        return EmpiricalGp.of_digits_bench()
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One engine on one collection at one cutoff."""
+
+    parts: _Parts
+    entrant: Contender
+    share: float
+    seed: int
+
+    @cached_property
+    def items(self) -> list[_Item]:
+        return [
+            _Item(part.process or self.entrant, part.curves, self.share, self.seed)
+            for part in self.parts.of(self.entrant)
+        ]
+
+    def joined(self, results: dict[str, dict[str, Any]]) -> Scored:
+        found = [
+            (part.rows, results[item.key]) for part, item in zip(self.parts.of(self.entrant), self.items, strict=True)
+        ]
+        rows = np.concatenate([rows[np.asarray(part["rows"], dtype=np.int64)] for rows, part in found])
+        order = np.argsort(rows, kind="stable")
+        columns = {name: np.concatenate([part[name] for _, part in found])[order] for name in _COLUMNS}
+        seconds = math.fsum(part["seconds"] for _, part in found)
+        name, entrant = self.parts.curves.name, self.entrant
+        return Scored(name, entrant.label, self.share, entrant.sampled, CurveScores(rows[order], **columns), seconds)
+
+
+def sampler_rows(curves: CurveSet, plan: Plan) -> Lengths:
+    """The rows that samplers work on: random ones among those that can be scored at every cutoff."""
+    counts = [curves.seen_at(share) for share in plan.shares]
+    usable = np.flatnonzero(np.all([(count > 0) & (count < curves.lengths) for count in counts], axis=0))
+    wanted = plan.sampler_curves // 2 if curves.name.endswith(("-good", "-bad")) else plan.sampler_curves
+    if wanted >= len(usable):
+        return usable
+    return np.sort(np.random.default_rng([plan.seed, 3]).choice(usable, size=wanted, replace=False))

@@ -1,0 +1,94 @@
+"""Experiment 3 over whole collections: tasks as items of the harness, cached by everything that they depend on."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epochcast.benchmarks import CurveSet, read_npz
+from epochcast.curve import Array
+from epochcast.errors import InputError
+from epochcast.experiments import harness
+from epochcast.experiments.contenders import contenders
+from epochcast.experiments.harness import Progress, Store, Workers, fingerprint
+from epochcast.experiments.outlook import TaskRuns
+from epochcast.experiments.stopping import Row, Settings, evaluate_task
+
+BENCHMARKS = ("lcbench", "taskset", "nasbench201")
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """One task: a row and a line of mean regret per rule, in the same order."""
+
+    rows: list[Row]
+    epochs: NDArray[np.int64]  # [point]
+    regret: Array  # [rule, point]
+    error: Array  # [rule, point]: one standard error
+
+    @classmethod
+    def of(cls, result: dict[str, Any]) -> TaskResult:
+        rows = [Row(**row) for row in result["rows"]]
+        return cls(rows, np.asarray(result["epochs"]), np.asarray(result["regret"]), np.asarray(result["error"]))
+
+    @property
+    def benchmark(self) -> str:
+        return self.rows[0].benchmark
+
+    @property
+    def task(self) -> str:
+        return self.rows[0].task
+
+
+def collections_in(data: Path, names: Sequence[str] = BENCHMARKS) -> list[CurveSet]:
+    """The collections of a folder by name, or the one in an `.npz` file."""
+    if data.is_file():
+        return [read_npz(data)]
+    found = [data / f"{name}.npz" for name in names]
+    present = [path for path in found if path.is_file()]
+    if not present:
+        raise InputError(f"{data} holds none of {', '.join(path.name for path in found)}")
+    return [read_npz(path) for path in present]
+
+
+def tasks_of(collections: Sequence[CurveSet], settings: Settings, wanted: Sequence[str] = ()) -> list[TaskRuns]:
+    """The runs of all tasks, or of those wanted by name."""
+    known = {task for curves in collections for task in curves.task_names}
+    unknown = [task for task in wanted if task not in known]
+    if unknown:
+        raise InputError(f"task {unknown[0]!r} is in none of {', '.join(curves.name for curves in collections)}")
+    return [
+        TaskRuns.of(curves, task, settings.curves, settings.seed)
+        for curves in collections
+        for task in curves.task_names
+        if not wanted or task in wanted
+    ]
+
+
+def run(
+    tasks: Sequence[TaskRuns],
+    model: str | Path,
+    settings: Settings,
+    store: Store | None = None,
+    workers: Workers | None = None,
+    progress: Progress | None = None,
+) -> list[TaskResult]:
+    """All rules on all tasks; tasks that the store holds are not computed again."""
+    (contender,) = contenders([str(model)])
+    version = fingerprint({"model": contender.fingerprint, **asdict(settings)})
+    items = {_key(runs, contender.label, version): runs for runs in tasks}
+    function = partial(evaluate_task, model=contender, settings=settings)
+    report = harness.run(function, items, store, workers, progress)
+    return [TaskResult.of(result) for result in report.demand().values()]
+
+
+def _key(runs: TaskRuns, model: str, version: str) -> str:
+    content = zlib.crc32(np.ascontiguousarray(runs.values).tobytes())
+    return f"stopping/{model}:{version}/{runs.benchmark}/{runs.task}:{content:08x}"

@@ -1,0 +1,192 @@
+"""What the callbacks of all frameworks share: a stopping rule that is fed from logs and never harms the training."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
+
+from epochcast.curve import Metric
+from epochcast.errors import ConfigError, InputError
+from epochcast.forecast import Forecaster
+from epochcast.integrations.names import metric_by_name, metric_of
+from epochcast.stopping import Decision, Stopper, StoppingRule
+from epochcast.stopping.decision import Target
+from epochcast.stopping.search import NonFinite
+
+if TYPE_CHECKING:
+    from typing import Self, Unpack
+
+Seen = Iterable[tuple[float, float]]  # (step, value) of a run
+_SHORTEST = 2  # steps of a run that leaves anything to forecast
+_MOST_CHECKS = 100  # of a run, unless `check_every` says otherwise: boosters have thousands of rounds
+_log = logging.getLogger("epochcast")
+
+
+class StopperOptions(TypedDict, total=False):
+    """Options that are handed on to `epochcast.Stopper`."""
+
+    confidence: float
+    min_steps: int
+    check_every: int
+    best: float | None
+    cutoffs: Sequence[float] | None
+    target: Target
+    goal: float | None
+    dry_run: bool
+    non_finite: NonFinite
+    forecaster: Forecaster | None
+
+
+class StopperCallback:
+    """Stops a training once its forecast leaves it too small a chance to beat the best of the runs before it.
+
+    `monitor` is the name under which the framework logs the metric, `metric` says what it measures (from its name
+    where that is well known). `horizon` is the last step of a run; by default the framework tells it. All other
+    options are those of `epochcast.Stopper`. A `stopper` shared by the callbacks of many runs carries the best value
+    from run to run; so does a callback that is used again. Every decision is logged under "epochcast";
+    `decision` is the newest.
+
+    A metric that is missing at the first check, or whose direction contradicts the framework, raises an error. After
+    that nothing that happens here ends somebody's training but a decision to stop.
+    """
+
+    knows_horizon: ClassVar[bool] = True  # whether the framework tells its callbacks when training will end
+
+    def __init__(
+        self,
+        monitor: str,
+        metric: Metric | str | None = None,
+        *,
+        horizon: int | None = None,
+        stopper: StoppingRule | None = None,
+        **options: Unpack[StopperOptions],
+    ) -> None:
+        super().__init__()  # the framework's own
+        if stopper is not None and (metric, horizon, options) != (None, None, {}):
+            raise ConfigError(f"a stopper has its own metric, horizon and {', '.join(options) or 'options'}; drop them")
+        if stopper is None:
+            # An unusable option is refused now rather than in the middle of a training.
+            measured = metric or metric_by_name(monitor) or Metric.unit()
+            Stopper(_SHORTEST if horizon is None else horizon, measured, **options)
+            if horizon is None and not self.knows_horizon:
+                raise ConfigError("give horizon=, the number of rounds: this framework does not tell it to callbacks")
+        self.monitor = monitor
+        self.metric = metric
+        self.horizon = horizon
+        self.options = options
+        self.stopper = stopper
+        self.decision: Decision | None = None
+        self.running = False
+        self._end: int | None = None  # the last step of the run under way
+        self._checked = False  # whether the run under way was checked before
+        self._seen: list[tuple[float, float]] = []  # of the run under way
+        self._restored: list[tuple[float, float]] | None = None  # of a run that was interrupted
+        self._best: float | None = None  # what the run under way has to beat
+
+    # --- one run -------------------------------------------------------------------------------------------------
+
+    def begin(self, end: int | None, seen: Seen = ()) -> None:
+        """Start a run that lasts to step `end` and of which (step, value) pairs were seen before an interruption."""
+        self._end = end if self.horizon is None else self.horizon
+        self._seen = list(seen) if self._restored is None else self._restored
+        self._restored, self._checked = None, False
+        if self.stopper is not None:
+            self._end = self._end or self.stopper.horizon
+            with harmless("closing the run before"):
+                self.stopper.next_run()
+            if self._end != self.stopper.horizon:
+                _log.warning("training ends at step %d, the forecasts at %d", self._end, self.stopper.horizon)
+        if self._end is None:
+            raise ConfigError("training has no end of its own; give horizon=, the step up to which to forecast")
+        self.running = self._end >= _SHORTEST
+
+    def check(self, step: float, logs: Mapping[str, Any], minimize: bool | None = None) -> bool:
+        """Whether to stop after the newest logs; `minimize` is what the framework knows of the metric's direction."""
+        if not self.running:
+            return False
+        if self.monitor not in logs:
+            if not self._seen:
+                raise InputError(
+                    f"{self.monitor!r} is not logged; these names are: {', '.join(sorted(logs)) or 'none'}"
+                )
+            return False
+        stopper = self._ready(minimize)
+        with harmless(f"judging {self.monitor} at step {step:g}"):
+            value = float(logs[self.monitor])
+            self._seen.append((step, value))
+            self.decision = stopper.update(step, value)
+            return self.decision.stop
+        return False
+
+    def end(self) -> None:
+        """Close the run, so that the next one is held against it too."""
+        if self.running and self.stopper is not None:
+            with harmless("closing the run"):
+                self.stopper.next_run()
+        self.running = False
+
+    def _ready(self, minimize: bool | None) -> StoppingRule:
+        """The stopper of the run under way; at the first check it learns what was seen before an interruption."""
+        if self.stopper is None:
+            assert self._end is not None
+            options: StopperOptions = {**self.options}
+            if "cutoffs" not in options:
+                options.setdefault("check_every", max(1, self._end // _MOST_CHECKS))
+            self.stopper = Stopper(self._end, metric_of(self.monitor, self.metric, minimize), **options)
+        if not self._checked:
+            metric_of(self.monitor, self.stopper.metric, minimize)
+            self._checked = True
+            self._resume(self.stopper)
+        return self.stopper
+
+    def _resume(self, stopper: StoppingRule) -> None:
+        if stopper.best is None:
+            stopper.best = self._best
+        self._best = stopper.best
+        for step, value in self._seen:
+            with harmless(f"restoring {self.monitor} at step {step:g}"):
+                self.decision = stopper.update(step, value)
+
+    # --- state ---------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """The run under way in plain JSON types: what it showed, and what it has to beat."""
+        return {"seen": [list(pair) for pair in self._seen], "best": self._best}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Go on, in the next training, with the run whose state this is."""
+        self._restored = [(float(step), float(value)) for step, value in state_dict["seen"]]
+        self._best = state_dict["best"]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A loaded model cannot be pickled or copied; the state of a stopper can.
+        stopper = self.stopper
+        return {**self.__dict__, "stopper": None if stopper is None else (type(stopper), stopper.to_json())}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if state["stopper"] is not None:
+            rule, text = state["stopper"]
+            self.stopper = rule.from_json(text)
+
+    def __sklearn_clone__(self) -> Self:
+        """A clone, as every fit of a scikit-learn search makes one, shares the stopper."""
+        clone = type(self).__new__(type(self))
+        clone.__dict__.update(self.__dict__)
+        return clone
+
+
+@contextmanager
+def harmless(doing: str) -> Iterator[None]:
+    """Turn any failure into a warning in the log: a callback must not end somebody's training."""
+    try:
+        yield
+    except Exception as error:
+        _log.warning("%s failed, training goes on: %s", doing, error, exc_info=not isinstance(error, ValueError))
+
+
+def newest(evaluations: Mapping[str, Mapping[str, Sequence[Any]]]) -> dict[str, Any]:
+    """The newest value of each metric on each data set, as `data-metric`: boosters keep all of them."""
+    return {f"{data}-{name}": values[-1] for data, log in evaluations.items() for name, values in log.items() if values}

@@ -1,0 +1,88 @@
+"""Keras 3, on any backend: a callback that stops runs which cannot win; `pip install 'epochcast[keras]'`.
+
+    model.fit(x, y, validation_data=..., epochs=50, callbacks=[ForecastStopping("val_accuracy", best=0.97)])
+
+A fit with a `validation_freq` gives the same number here. Keras saves no state of callbacks; where
+`keras.callbacks.BackupAndRestore` saves the training, give its `backup_dir` here too: a fit that goes on from the
+backup then goes on with the same forecasts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from epochcast.curve import Metric
+from epochcast.errors import MissingExtraError
+from epochcast.integrations.base import StopperCallback, harmless
+
+try:
+    from keras.callbacks import Callback
+except ImportError as error:
+    raise MissingExtraError("keras", "keras") from error
+
+__all__ = ["ForecastStopping"]
+_FILE = "epochcast.json"
+
+
+class ForecastStopping(StopperCallback, Callback):
+    """Watches `logs[monitor]` at the end of each epoch; for the other options see `StopperCallback`."""
+
+    def __init__(
+        self,
+        monitor: str,
+        metric: Metric | str | None = None,
+        *,
+        validation_freq: int = 1,
+        backup_dir: str | os.PathLike[str] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(monitor, metric, **options)
+        self.validation_freq = validation_freq
+        self.backup = None if backup_dir is None else Path(backup_dir) / _FILE
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        self.running = False  # an earlier fit may have been interrupted
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        if not self.running:  # only here is it known from which epoch on the fit goes
+            self._restore_backup(epoch)
+            self.begin(self.params["epochs"])
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        if (epoch + 1) % self.validation_freq:
+            return
+        if self.check(epoch + 1, logs or {}, self._minimizes()):
+            self.model.stop_training = True
+        self._back_up()
+
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+        self.end()
+
+    def _minimizes(self) -> bool | None:
+        """The direction that the compiled metric of this name declares."""
+        name = self.monitor.removeprefix("val_")
+        for group in self.model.metrics:
+            for metric in getattr(group, "metrics", [group]):
+                if metric.name == name and getattr(metric, "_direction", None) is not None:
+                    return bool(metric._direction == "down")
+        return None
+
+    def _back_up(self) -> None:
+        if self.backup is None:
+            return
+        with harmless("backing up"):
+            self.backup.parent.mkdir(parents=True, exist_ok=True)
+            new = self.backup.with_suffix(".new")
+            new.write_text(json.dumps(self.state_dict()))
+            new.replace(self.backup)
+
+    def _restore_backup(self, epoch: int) -> None:
+        """Take up what was backed up of the epochs before this one, from which training goes on."""
+        if self.backup is None or epoch == 0 or not self.backup.exists():
+            return
+        with harmless("reading the backup"):
+            state = json.loads(self.backup.read_text())
+            self.load_state_dict({**state, "seen": [pair for pair in state["seen"] if pair[0] <= epoch]})

@@ -1,0 +1,108 @@
+"""Ray Tune: a stopper and a scheduler that end trials which have too small a chance to beat the best of the others.
+
+    tune.RunConfig(stop=EpochcastStopper("val_acc", horizon=50))
+    tune.TuneConfig(metric="val_acc", mode="max", scheduler=EpochcastScheduler(horizon=50))
+
+Use one of the two. The scheduler takes metric and mode from the search; the stopper leaves the place of the scheduler
+free for another. Extra: `pip install 'epochcast[ray]'`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from epochcast.curve import Metric
+from epochcast.errors import ConfigError, MissingExtraError
+from epochcast.integrations.base import StopperOptions
+from epochcast.integrations.names import metric_of
+from epochcast.integrations.trials import Trials
+
+try:
+    from ray.tune import Stopper as TuneStopper
+    from ray.tune.schedulers import FIFOScheduler, TrialScheduler
+except ImportError:
+    raise MissingExtraError("ray[tune]", "ray") from None
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+STEP = "training_iteration"  # how Tune counts the results of a trial, from 1
+
+
+class EpochcastStopper(TuneStopper):
+    """Stops a trial once its forecast leaves it too small a chance to beat the best of the other trials.
+
+    `monitor` is the name under which trials report the metric, `metric` says what it measures (from its name where
+    that is well known), `horizon` is the number of steps of a whole trial. `step` names what counts the steps. All
+    other options are those of `epochcast.Stopper`. With `target="any"` a trial has to beat every value that another
+    has reached so far, with "final" the last values of those that came to the horizon.
+    """
+
+    def __init__(
+        self,
+        monitor: str,
+        metric: Metric | str | None = None,
+        *,
+        horizon: int,
+        step: str = STEP,
+        **options: Unpack[StopperOptions],
+    ) -> None:
+        self._monitor, self._step = monitor, step
+        self.trials = Trials(horizon, metric_of(monitor, metric), **options)
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """Whether to stop a trial after its newest result."""
+        return self.trials.check(trial_id, self._monitor, self._step, result)
+
+    def stop_all(self) -> bool:
+        """The search itself goes on."""
+        return False
+
+
+class EpochcastScheduler(FIFOScheduler):
+    """Runs trials in the order of their submission, and stops those that `EpochcastStopper` would stop.
+
+    `monitor` is by default the metric of the search, whose mode must agree with the metric's direction.
+    """
+
+    def __init__(
+        self,
+        monitor: str | None = None,
+        metric: Metric | str | None = None,
+        *,
+        horizon: int,
+        step: str = STEP,
+        **options: Unpack[StopperOptions],
+    ) -> None:
+        super().__init__()
+        self._monitor, self._kind, self._step = monitor, metric, step
+        self._horizon, self._options = horizon, options
+        self.trials: Trials | None = None
+        if monitor is not None:
+            self._begin(monitor, None)
+
+    def _begin(self, monitor: str, mode: str | None) -> Trials:
+        minimize = None if mode is None else mode == "min"
+        self._monitor = monitor
+        self.trials = Trials(self._horizon, metric_of(monitor, self._kind, minimize), **self._options)
+        return self.trials
+
+    def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
+        """Take the metric and its direction from the search."""
+        monitor = self._monitor or metric
+        if monitor is None:
+            raise ConfigError("give monitor=, the name under which trials report the metric, or TuneConfig(metric=...)")
+        self._begin(monitor, mode if monitor == metric else None)
+        return bool(super().set_search_properties(metric, mode, **spec))
+
+    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+        """STOP or CONTINUE."""
+        if self.trials is None or self._monitor is None:
+            raise ConfigError("the scheduler was not told its metric; give monitor= or TuneConfig(metric=...)")
+        stop = self.trials.check(trial.trial_id, self._monitor, self._step, result)
+        return str(TrialScheduler.STOP if stop else TrialScheduler.CONTINUE)
+
+    def debug_string(self) -> str:
+        """A line for Tune's own report."""
+        stopped = sum(decision.stop for decision in self.trials.decisions.values()) if self.trials else 0
+        return f"epochcast: {stopped} trials stopped for lack of a chance to win."

@@ -1,0 +1,105 @@
+"""`Trials`: what the integrations of searches share, runs side by side that are judged against each other."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from epochcast.curve import Metric
+from epochcast.errors import InputError
+from epochcast.integrations.base import StopperOptions, harmless
+from epochcast.stopping import Decision, Reason, Stopper
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+_log = logging.getLogger("epochcast")
+
+
+class Trials:
+    """The trials of a search, each with a stopper of its own.
+
+    A trial has to beat the best of the other trials so far: with `target="any"` every value that one of them has
+    reached counts, with "final" only the last value of those that came to the horizon. `best` is a further value to
+    beat. Options are those of `epochcast.Stopper`. `decisions` holds the newest decision on each trial.
+    """
+
+    def __init__(self, horizon: int, metric: Metric | str, **options: Unpack[StopperOptions]) -> None:
+        self._stoppers: dict[str, Stopper] = {}  # of trials that are not over
+        self._reached: dict[str, float] = {}  # what each trial offers to beat
+        self._horizon, self._metric, self._options = horizon, metric, options
+        first = self._new_stopper()  # an unusable option is refused now rather than in the middle of a search
+        self.minimize, self._known_best = first.metric.minimize, first.best
+        self.decisions: dict[str, Decision] = {}
+
+    def check(self, trial: str, monitor: str, step_name: str, result: Mapping[str, Any]) -> bool:
+        """Whether to stop a trial after a result, which holds its newest value and its step under these names.
+
+        A name that is missing from the first result is a mistake and raises; later results may lack it.
+        """
+        for name in (monitor, step_name):
+            if name not in result:
+                if not self.decisions:
+                    known = sorted(key for key, item in result.items() if isinstance(item, (int, float)))
+                    raise InputError(f"{name!r} is not reported; these names are: {', '.join(known) or 'none'}")
+                return False
+        decision = self.judge(trial, [(result[step_name], result[monitor])], self._best_of_others(trial))
+        return decision is not None and decision.stop
+
+    def judge(self, trial: str, seen: Iterable[tuple[float, float]], best: float | None) -> Decision | None:
+        """The decision on a trial after what was seen of it, (step, value) each; what is known already is passed over.
+
+        A decision to stop is kept. None if there is nothing to decide on, or if the forecast failed, which is logged.
+        """
+        with harmless(f"judging trial {trial}"):
+            decision = self.decisions.get(trial)
+            if decision is not None and decision.stop:
+                return decision
+            for step, value in seen:
+                if decision is None or step > decision.step:
+                    decision = self._update(trial, step, value, best)
+            if decision is not None and decision.stop:
+                _log.info("trial %s: %s", trial, decision)
+            if decision is not None and (decision.stop or decision.reason is Reason.FINISHED):
+                self._stoppers.pop(trial, None)  # with all that its model remembers
+            return decision
+        return None
+
+    def _update(self, trial: str, step: float, value: float, best: float | None) -> Decision:
+        if trial not in self._stoppers:
+            self._stoppers[trial] = self._new_stopper()
+        stopper = self._stoppers[trial]
+        stopper.best = best if self._known_best is None else self._better(best, self._known_best)
+        decision = stopper.update(step, value)
+        if math.isfinite(value) and (stopper.target == "any" or decision.reason is Reason.FINISHED):
+            self._reached[trial] = self._better(self._reached.get(trial), float(value))
+        self.decisions[trial] = decision
+        return decision
+
+    def _best_of_others(self, trial: str) -> float | None:
+        best = None
+        for other, value in self._reached.items():
+            if other != trial:
+                best = self._better(best, value)
+        return best
+
+    def _better(self, one: float | None, other: float) -> float:
+        if one is None:
+            return other
+        return min(one, other) if self.minimize else max(one, other)
+
+    def _new_stopper(self) -> Stopper:
+        return Stopper(self._horizon, self._metric, **self._options)
+
+    # --- state -----------------------------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Searches save themselves by pickling what they hold, which a stopper's memory of a run does not survive.
+        return {**vars(self), "_stoppers": {trial: stopper.to_json() for trial, stopper in self._stoppers.items()}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        forecaster = self._options.get("forecaster")
+        self._stoppers = {trial: Stopper.from_json(text, forecaster) for trial, text in state["_stoppers"].items()}

@@ -1,0 +1,73 @@
+"""`GrowingLogs`: the logs below a directory, read again only where a file has changed since the last look."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from epochcast.errors import InputError
+from epochcast.logs import limits
+from epochcast.logs.directory import Log, find_logs
+from epochcast.logs.read import read_log
+from epochcast.logs.run import Findings
+
+_Signature = tuple[tuple[str, int, int], ...]  # of each file: its path, size and time of change
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """What a log held when its files looked like this."""
+
+    signature: _Signature
+    findings: Findings
+
+
+class GrowingLogs:
+    """The logs of trainings that are under way.
+
+    logs = GrowingLogs("runs")
+    logs.read()  # all of them
+    logs.read()  # a moment later: those that have grown are read again, the rest is remembered
+    """
+
+    def __init__(self, root: str | os.PathLike[str], *, step_column: str | None = None) -> None:
+        self.root = Path(root)
+        self.step_column = step_column
+        self.files_read = 0  # logs read so far, each time counted
+        self._readings: dict[Path, _Reading] = {}
+        if not limits.is_directory(self.root):
+            raise InputError(f"{self.root} is not a directory; give the one that the trainings write their logs below")
+
+    def read(self) -> Findings:
+        """The runs as they are now."""
+        logs, skipped = find_logs(self.root)
+        self._readings = {log.path: self._reading_of(log) for log in logs}
+        findings = Findings(self.root, skipped=skipped)
+        for reading in self._readings.values():
+            findings += reading.findings
+            findings.skipped += reading.findings.skipped
+        return findings
+
+    def _reading_of(self, log: Log) -> _Reading:
+        # The files are looked at before they are read: what is written in between is read again next time.
+        signature = _signature(log)
+        known = self._readings.get(log.path)
+        if known is not None and known.signature == signature:
+            return known
+        self.files_read += 1
+        return _Reading(signature, read_log(log, self.step_column))
+
+
+def _signature(log: Log) -> _Signature:
+    paths = [*log.paths]
+    if log.kind == "mlflow":
+        paths += [path.with_name(f"{path.name}-wal") for path in log.paths]  # where SQLite writes first
+    states = []
+    for path in paths:
+        try:
+            state = path.stat()
+        except OSError:  # deleted since it was found, or never there
+            continue
+        states.append((str(path), state.st_size, state.st_mtime_ns))
+    return tuple(states)

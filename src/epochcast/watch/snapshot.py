@@ -1,0 +1,89 @@
+"""`Snapshot`: the runs below a directory at one moment, one `Row` each."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from epochcast.curve import Metric
+
+
+class Verdict(Enum):
+    """Where a run stands, the most hopeful first."""
+
+    LEADING = "leading"  # it has the best value so far
+    RUNNING = "running"  # it may still beat the best
+    FINISHED = "finished"  # it has reached the horizon
+    HOPELESS = "hopeless"  # its chance to beat the best is too small
+    DIVERGED = "diverged"  # its newest value is NaN or infinite
+    WAITING = "waiting"  # it has no value yet
+    UNUSABLE = "unusable"  # its values cannot be those of this metric
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run as it stands."""
+
+    name: str
+    path: Path
+    verdict: Verdict
+    step: float | None = None  # of the newest value
+    value: float | None = None  # the newest, as logged
+    best: float | None = None  # the best value so far
+    final: tuple[float, float, float] | None = None  # at the horizon: median, and low and high of a 90 % interval
+    probability: float | None = None  # that its value at the horizon beats the best of the other runs
+    note: str | None = None
+
+    @property
+    def outlook(self) -> float | None:
+        """The value it is expected to end at, or has reached where no forecast is made."""
+        return self.best if self.final is None else self.final[0]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types; what is not finite is None."""
+        return {
+            "run": self.name,
+            "path": str(self.path),
+            "verdict": self.verdict.value,
+            "step": self.step,
+            "value": self.value if self.value is not None and math.isfinite(self.value) else None,
+            "best": self.best,
+            "forecast": None if self.final is None else dict(zip(("median", "low", "high"), self.final, strict=True)),
+            "probability": self.probability,
+            "note": self.note,
+        }
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All runs at one moment, those that can still win first."""
+
+    column: str
+    metric: Metric
+    horizon: int
+    rows: tuple[Row, ...]
+    best: float | None  # the best value so far, the one to beat
+    notes: tuple[str, ...] = ()  # one sentence each
+    problem: str | None = None  # why there is nothing to show
+
+    @property
+    def counts(self) -> dict[Verdict, int]:
+        """How many runs have each verdict, in the order of the verdicts."""
+        counted = Counter(row.verdict for row in self.rows)
+        return {verdict: counted[verdict] for verdict in Verdict if counted[verdict]}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {
+            "metric": self.column,
+            "kind": self.metric.name,
+            "horizon": self.horizon,
+            "best": self.best,
+            "runs": [row.to_dict() for row in self.rows],
+            "notes": list(self.notes),
+            "problem": self.problem,
+        }

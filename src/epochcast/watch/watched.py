@@ -1,0 +1,75 @@
+"""`Watched`: what is remembered of one run between two looks."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from epochcast.curve import Array, Curves, Metric, clip_to_hard_bounds, warn_on_contradiction
+from epochcast.errors import InputError, StrongContradictionWarning
+from epochcast.forecast import Forecast
+from epochcast.logs import Run, Series
+from epochcast.watch.snapshot import Verdict
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that were forecast together."""
+
+    forecast: Forecast  # [run, 1]: at the horizon
+    finals: Array  # [run, 3]: median, low and high
+
+
+@dataclass
+class Watched:
+    """The values of one run, and the group in which they were forecast."""
+
+    run: Run
+    series: Series  # as logged
+    steps: Array  # of the finite values
+    values: Array
+    error: str | None = None  # why it cannot be forecast
+    contradicts: bool = False  # it moves steadily against the metric's direction
+    group: Group | None = None  # None until it is forecast
+    position: int = 0  # in the group
+
+    @classmethod
+    def of(cls, run: Run, series: Series, metric: Metric) -> Watched:
+        """A run just read, its values checked."""
+        finite = np.isfinite(series.values)
+        watched = cls(run, series, series.steps[finite], series.values[finite])
+        try:
+            curves = clip_to_hard_bounds(Curves.of(watched.values, watched.steps), metric)
+        except InputError as error:
+            watched.error = str(error)
+            return watched
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", StrongContradictionWarning)
+            warn_on_contradiction(curves, metric)
+        watched.contradicts = bool(caught)
+        return watched
+
+    def holds(self, series: Series) -> bool:
+        """Whether these are the values remembered."""
+        return np.array_equal(series.steps, self.series.steps) and np.array_equal(
+            series.values, self.series.values, equal_nan=True
+        )
+
+    def fixed_verdict(self, horizon: int) -> Verdict | None:
+        """The verdict that needs no forecast."""
+        if self.error is not None:
+            return Verdict.UNUSABLE
+        if len(self.series.steps) == 0:
+            return Verdict.WAITING
+        if not math.isfinite(self.series.values[-1]):
+            return Verdict.DIVERGED
+        return Verdict.FINISHED if self.series.steps[-1] >= horizon else None
+
+    def best(self, metric: Metric) -> float | None:
+        """The best value so far."""
+        if self.error is not None or len(self.values) == 0:
+            return None
+        return float(self.values.min() if metric.minimize else self.values.max())

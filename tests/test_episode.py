@@ -1,0 +1,79 @@
+"""Runs to train on, and priors of one's own."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from epochcast.episode import episodes_of
+from epochcast.errors import ConfigError
+from epochcast.train import RECIPES, Trainer, with_changes
+
+OWN = """
+import numpy as np
+
+def sampler(size, rng, steps, horizon):
+    rate = rng.uniform(1.0, 5.0, (size, 1))
+    return 1.0 - np.exp(-rate * steps / horizon) + 0.01 * rng.standard_normal((size, len(steps)))
+
+def wrong_shape(size, rng, steps, horizon):
+    return np.zeros((size, 3))
+
+def not_finite(size, rng, steps, horizon):
+    return np.full((size, len(steps)), np.nan)
+"""
+
+
+@pytest.fixture
+def own_prior(tmp_path, monkeypatch):
+    (tmp_path / "own_prior_of_a_test.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield "own_prior_of_a_test"
+    sys.modules.pop("own_prior_of_a_test", None)
+
+
+def test_real_episodes_mirror_their_noise_and_fit_their_plan():
+    sampler = episodes_of("real")
+    with_start = 0
+    for seed in range(50):
+        episode = sampler(8, np.random.default_rng(seed))
+        assert episode.values.shape[1] == len(episode.steps)
+        assert episode.targets.shape == (2, *episode.values.shape)
+        assert episode.steps[-1] <= episode.horizon
+        with_start += episode.steps[0] == 0.0
+    assert 5 < with_start < 40
+
+
+def test_shorter_runs_come_in_larger_batches():
+    sampler = episodes_of("real")
+    sizes = [sampler(16, np.random.default_rng(seed)).values.shape for seed in range(100)]
+    assert all(runs * steps < 2.5 * 16 * 100 for runs, steps in sizes)
+    assert max(runs for runs, _ in sizes) > 16
+
+
+def test_own_prior_trains_a_model_of_its_own(own_prior):
+    config = with_changes(RECIPES["real"], prior=f"{own_prior}:sampler", curves=16 * 6, batch=16)
+    trainer = Trainer(config)
+    losses = []
+    trainer.run(report=lambda t: losses.append(t.loss))
+    assert np.isfinite(losses).all()
+    assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("name", ["nowhere_at_all:sampler", "unknown", "json:no_such_function"])
+def test_own_prior_that_cannot_be_found_is_named(name):
+    with pytest.raises(ConfigError, match=name.split(":")[0]):
+        episodes_of(name)
+
+
+@pytest.mark.parametrize("function", ["wrong_shape", "not_finite"])
+def test_own_prior_that_returns_nonsense_is_refused(own_prior, function):
+    with pytest.raises(ConfigError, match=function):
+        episodes_of(f"{own_prior}:{function}")(4, np.random.default_rng(0))
+
+
+def test_own_prior_with_an_anchored_recipe_is_refused():
+    with pytest.raises(ConfigError, match="recipe real"):
+        Trainer(with_changes(RECIPES["stream"], prior="real"))

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import epochcast as ec
+from epochcast.errors import ConfigError, InputError
+from tests.softmax_regression import FAST, GOOD, HOPELESS, accuracies
+
+pytest.importorskip("ray.tune")
+
+import ray
+from ray import tune
+
+from epochcast.integrations.ray_tune import EpochcastScheduler, EpochcastStopper
+
+EPOCHS = 20
+
+
+def result(step: int, value: float) -> dict[str, Any]:
+    return {"training_iteration": step, "val_acc": value, "time_total_s": 1.0}
+
+
+def test_stopper_metric_that_is_not_reported_raises_and_lists_names() -> None:
+    with pytest.raises(InputError, match=r"'val_accuracy' is not reported; these names are: .*val_acc"):
+        EpochcastStopper("val_accuracy", horizon=EPOCHS)("t1", result(1, 0.5))
+
+
+def test_stopper_never_stops_the_whole_search() -> None:
+    assert not EpochcastStopper("val_acc", horizon=EPOCHS).stop_all()
+
+
+def test_stopper_metric_of_unknown_name_must_be_given() -> None:
+    with pytest.raises(ConfigError, match="'quality'"):
+        EpochcastStopper("quality", horizon=EPOCHS)
+    EpochcastStopper("quality", "accuracy", horizon=EPOCHS)
+
+
+def test_scheduler_takes_metric_and_mode_from_the_search() -> None:
+    scheduler = EpochcastScheduler(horizon=EPOCHS)
+    assert scheduler.set_search_properties("val_acc", "max")
+    assert scheduler.trials is not None
+    assert not scheduler.trials.minimize
+
+
+def test_scheduler_mode_that_contradicts_the_metric_raises() -> None:
+    with pytest.raises(ConfigError, match="minimised by the framework"):
+        EpochcastScheduler(horizon=EPOCHS).set_search_properties("val_acc", "min")
+
+
+def test_scheduler_without_any_metric_raises() -> None:
+    with pytest.raises(ConfigError, match="monitor="):
+        EpochcastScheduler(horizon=EPOCHS).set_search_properties(None, None)
+
+
+@pytest.mark.parametrize("forecaster", [None, ec.Forecaster()])
+def test_stopper_and_scheduler_survive_pickling(forecaster: ec.Forecaster | None) -> None:
+    stopper = EpochcastStopper("val_acc", horizon=EPOCHS, forecaster=forecaster)
+    stopper("t1", result(1, 0.9))
+    restored = pickle.loads(pickle.dumps(stopper))
+    assert [restored("t2", result(step, 0.1)) for step in range(1, 8)][-1]
+    scheduler = EpochcastScheduler(horizon=EPOCHS, forecaster=forecaster)
+    assert pickle.loads(pickle.dumps(scheduler)).set_search_properties("val_acc", "max")
+
+
+# --- real searches: Ray takes a while to start ---------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def _local_ray() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_worker_niceness", "0")  # by default workers wait for all that the machine does otherwise
+        patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))  # workers unpickle what this module defines
+        ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+        yield
+        ray.shutdown()
+
+
+def train(config: dict[str, float]) -> None:
+    for value in accuracies(config["rate"], EPOCHS):
+        tune.report({"val_acc": value})
+
+
+def lengths(path: Path, stop: EpochcastStopper | None, scheduler: EpochcastScheduler | None) -> list[int]:
+    """How long trials with three learning rates, one after the other, run."""
+    tuner = tune.Tuner(
+        train,
+        param_space={"rate": tune.grid_search([FAST, HOPELESS, GOOD])},
+        tune_config=tune.TuneConfig(
+            metric="val_acc", mode="max", scheduler=scheduler, max_concurrent_trials=1, reuse_actors=True
+        ),
+        run_config=tune.RunConfig(storage_path=str(path), verbose=0, stop=stop),
+    )
+    return [trial.metrics["training_iteration"] for trial in tuner.fit()]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+@pytest.mark.usefixtures("_local_ray")
+def test_stopper_in_a_real_search_stops_the_hopeless_and_keeps_the_best(tmp_path: Path) -> None:
+    fast, hopeless, good = lengths(tmp_path, EpochcastStopper("val_acc", horizon=EPOCHS), None)
+    assert (fast, hopeless < EPOCHS / 2, good < EPOCHS) == (EPOCHS, True, True)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+@pytest.mark.usefixtures("_local_ray")
+def test_scheduler_in_a_real_search_stops_the_hopeless_and_keeps_the_best(tmp_path: Path) -> None:
+    scheduler = EpochcastScheduler(horizon=EPOCHS)
+    fast, hopeless, good = lengths(tmp_path, None, scheduler)
+    assert (fast, hopeless < EPOCHS / 2, good < EPOCHS) == (EPOCHS, True, True)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+@pytest.mark.usefixtures("_local_ray")
+def test_scheduler_in_a_real_dry_run_stops_nothing(tmp_path: Path) -> None:
+    assert lengths(tmp_path, None, EpochcastScheduler(horizon=EPOCHS, dry_run=True)) == [EPOCHS] * 3

@@ -1,0 +1,73 @@
+"""What the streaming network sees of real runs: causal, sharp at every scale, never without an answer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from epochcast.prior import real
+from epochcast.trail import FIRST_UNIT, NO_VALUE, QUERY_FEATURES, SMALLEST_UNIT, TOKEN_FEATURES, Trail, running_mean
+
+
+@pytest.fixture(scope="module")
+def runs():
+    steps = np.arange(1.0, 61.0)
+    draw = real.sample(50, np.random.default_rng(0), steps, 60.0)
+    return np.broadcast_to(steps, draw.noisy.shape), draw.noisy
+
+
+def test_running_mean_without_decay_is_the_mean_so_far():
+    x = np.array([[1.0, 2.0, 6.0]])
+    np.testing.assert_allclose(running_mean(x, 1.0), [[1.0, 1.5, 3.0]])
+
+
+def test_running_mean_with_decay_weighs_the_newest_most():
+    np.testing.assert_allclose(running_mean(np.array([0.0, 1.0]), 0.5), [0.0, 2.0 / 3.0])
+
+
+def test_trail_of_a_longer_run_agrees_on_the_cutoffs_they_share(runs):
+    steps, values = runs
+    whole, part = Trail.of(steps, values, 60.0), Trail.of(steps[:, :20], values[:, :20], 60.0)
+    for name in ("tokens", "step", "gap", "last", "unit", "slopes"):
+        np.testing.assert_allclose(getattr(whole, name)[:, :21], getattr(part, name), atol=1e-12, err_msg=name)
+
+
+def test_trail_before_the_first_value_says_that_nothing_is_known():
+    start = Trail.of(np.zeros((2, 0)), np.zeros((2, 0)), 30.0)
+    assert start.tokens.shape == (2, 1, TOKEN_FEATURES)
+    assert (start.last == NO_VALUE).all()
+    assert (start.unit == FIRST_UNIT).all()
+
+
+def test_trail_of_a_constant_run_has_the_smallest_unit():
+    values = np.full((1, 10), 0.7)
+    trail = Trail.of(np.arange(1.0, 11.0)[None], values, 50.0)
+    assert trail.unit[0, -1] == SMALLEST_UNIT
+    assert np.isfinite(trail.tokens).all()
+
+
+def test_trail_tells_movements_of_one_in_a_hundred_thousand_apart():
+    steps = np.arange(1.0, 21.0)[None]
+    flat, rising = np.full((1, 20), 0.9), 0.9 + 1e-5 * steps
+    difference = Trail.of(steps, flat, 50.0).tokens[0, -1] - Trail.of(steps, rising, 50.0).tokens[0, -1]
+    assert np.abs(difference.astype(np.float32)).max() > 0.1
+
+
+def test_trail_features_stay_small_on_a_hundred_kinds_of_runs():
+    rng = np.random.default_rng(1)
+    for _ in range(100):
+        steps, horizon = real.sample_grid(rng)
+        draw = real.sample(8, rng, steps, horizon)
+        trail = Trail.of(np.broadcast_to(steps, draw.noisy.shape), draw.noisy, horizon)
+        cutoffs = np.arange(len(steps))[None]
+        queries = trail.at(cutoffs).queries(np.broadcast_to(horizon, (1, len(steps), 1)))
+        assert queries.shape == (8, len(steps), 1, QUERY_FEATURES)
+        assert np.abs(trail.tokens).max() < 12.0
+        assert np.abs(queries).max() < 12.0
+
+
+def test_trail_reads_a_value_at_step_zero_as_the_untrained_model():
+    steps, values = np.array([[0.0, 1.0]]), np.array([[0.1, 0.4]])
+    tokens = Trail.of(steps, values, 10.0).tokens[0]
+    assert tokens[1, 1] == 1.0
+    assert tokens[2, 1] == 0.0

@@ -1,0 +1,311 @@
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import epochcast as ec
+from epochcast.errors import EpochcastError, InputError
+from epochcast.stopping import decide
+from epochcast.watch import Row, Snapshot, Verdict, Watcher
+from epochcast.watch.table import render, show
+
+HORIZON = 50
+
+
+def curve(end: float, steps: int = HORIZON) -> list[float]:
+    """A run that comes to rest at `end`."""
+    return [end * (1.0 - 0.8 * 0.7**step) for step in range(1, steps + 1)]
+
+
+def write(path: Path, values: Iterable[float], column: str = "val_acc") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [f"epoch,{column}"] + [f"{step},{value}" for step, value in enumerate(values, start=1)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def watcher(root: Path, **options: object) -> Watcher:
+    return Watcher(root, "val_acc", "accuracy", HORIZON, **options)  # type: ignore[arg-type]
+
+
+def rows_of(snapshot: Snapshot) -> dict[str, Row]:
+    return {row.name: row for row in snapshot.rows}
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """One run of every kind."""
+    write(tmp_path / "done.csv", curve(0.7))
+    write(tmp_path / "leader.csv", curve(0.9, 30))
+    write(tmp_path / "open.csv", curve(0.95, 3))
+    write(tmp_path / "lost.csv", curve(0.4, 20))
+    write(tmp_path / "broken.csv", [*curve(0.6, 5), math.nan])
+    write(tmp_path / "empty.csv", [])
+    write(tmp_path / "percent.csv", [20.0, 30.0])
+    return tmp_path
+
+
+# --- verdicts ----------------------------------------------------------------------------------------------------
+
+
+def test_refresh_runs_of_unequal_length_each_get_their_verdict(runs: Path) -> None:
+    snapshot = watcher(runs).refresh()
+    assert {name: row.verdict for name, row in rows_of(snapshot).items()} == {
+        "done.csv": Verdict.FINISHED,
+        "leader.csv": Verdict.LEADING,
+        "open.csv": Verdict.RUNNING,
+        "lost.csv": Verdict.HOPELESS,
+        "broken.csv": Verdict.DIVERGED,
+        "empty.csv": Verdict.WAITING,
+        "percent.csv": Verdict.UNUSABLE,
+    }
+    assert snapshot.best == pytest.approx(max(curve(0.9, 30)))
+    assert snapshot.rows[0].name in ("leader.csv", "open.csv")
+    assert "trailing %" in snapshot.notes[0]
+
+
+def test_refresh_row_agrees_with_the_decision_on_the_single_run(runs: Path) -> None:
+    row = rows_of(watcher(runs).refresh())["lost.csv"]
+    single = ec.forecast(curve(0.4, 20), HORIZON, "accuracy", at=[HORIZON])
+    decision = decide(single, max(curve(0.9, 30)))
+    assert decision.stop
+    assert row.probability == pytest.approx(decision.probability, abs=1e-5)
+    assert row.final == pytest.approx(decision.final, abs=1e-4)
+
+
+def test_refresh_minimised_metric_leads_with_the_smallest(tmp_path: Path) -> None:
+    for name, end in (("low", 0.2), ("high", 1.5)):
+        write(tmp_path / f"{name}.csv", [end + 0.8 * 0.7**step for step in range(20)], "loss")
+    rows = rows_of(Watcher(tmp_path, "loss", "log_loss", HORIZON).refresh())
+    assert rows["low.csv"].verdict is Verdict.LEADING
+    assert rows["high.csv"].verdict is Verdict.HOPELESS
+
+
+def test_refresh_single_run_has_nothing_to_beat(tmp_path: Path) -> None:
+    write(tmp_path / "only.csv", curve(0.5, 10))
+    row = watcher(tmp_path).refresh().rows[0]
+    assert (row.verdict, row.probability) == (Verdict.RUNNING, None)
+    assert watcher(tmp_path, best=0.99).refresh().rows[0].verdict is Verdict.HOPELESS
+
+
+def test_refresh_run_past_the_horizon_is_finished(tmp_path: Path) -> None:
+    write(tmp_path / "long.csv", curve(0.8, HORIZON + 10))
+    row = watcher(tmp_path).refresh().rows[0]
+    assert (row.verdict, row.step, row.final) == (Verdict.FINISHED, HORIZON + 10, None)
+
+
+def test_refresh_values_at_step_zero_in_some_runs_are_forecast_apart(tmp_path: Path) -> None:
+    write(tmp_path / "plain.csv", curve(0.8, 10))
+    text = "step,val_acc\n0,0.1\n" + "".join(f"{10 * i},{v}\n" for i, v in enumerate(curve(0.8, 4), start=1))
+    (tmp_path / "untrained.csv").write_text(text)
+    assert all(row.final is not None for row in watcher(tmp_path).refresh().rows)
+
+
+def test_refresh_wrong_direction_is_noted(tmp_path: Path) -> None:
+    write(tmp_path / "a.csv", [0.9 - 0.05 * step for step in range(12)])
+    assert "getting steadily worse" in watcher(tmp_path).refresh().notes[0]
+
+
+# --- growing files -----------------------------------------------------------------------------------------------
+
+
+def test_refresh_growing_file_only_it_is_read_and_forecast_again(tmp_path: Path) -> None:
+    for number in range(5):
+        write(tmp_path / f"run{number}" / "log.csv", curve(0.5 + 0.05 * number, 10 + number))
+    watched = watcher(tmp_path)
+    watched.refresh()
+    assert (watched.logs.files_read, watched.runs_forecast) == (5, 5)
+    with (tmp_path / "run0" / "log.csv").open("a") as file:
+        file.write("11,0.9\n")
+    rows = rows_of(watched.refresh())
+    assert (watched.logs.files_read, watched.runs_forecast) == (6, 6)
+    assert rows["run0/log.csv"].step == 11
+    assert rows["run0/log.csv"].verdict is Verdict.LEADING
+    watched.refresh()
+    assert (watched.logs.files_read, watched.runs_forecast) == (6, 6)
+
+
+def test_refresh_new_leader_changes_the_chance_of_runs_that_stood_still(tmp_path: Path) -> None:
+    write(tmp_path / "old.csv", curve(0.6, 15))
+    write(tmp_path / "rival.csv", curve(0.5, 15))
+    watched = watcher(tmp_path)
+    before = rows_of(watched.refresh())["old.csv"]
+    write(tmp_path / "rival.csv", curve(0.95, 25))
+    after = rows_of(watched.refresh())["old.csv"]
+    assert (before.verdict, after.verdict) == (Verdict.LEADING, Verdict.HOPELESS)
+    assert watched.runs_forecast == 3
+
+
+def test_refresh_line_that_is_half_written_waits_for_its_end(tmp_path: Path) -> None:
+    path = write(tmp_path / "run.csv", curve(0.6, 10))
+    with path.open("a") as file:
+        file.write("11,0.5")
+    watched = watcher(tmp_path)
+    assert watched.refresh().rows[0].step == 10
+    with path.open("a") as file:
+        file.write("9\n")
+    assert (watched.refresh().rows[0].step, watched.refresh().rows[0].value) == (11, 0.59)
+
+
+def test_refresh_file_cut_and_file_deleted_are_followed(tmp_path: Path) -> None:
+    write(tmp_path / "gone.csv", curve(0.9, 10))
+    path = write(tmp_path / "again.csv", curve(0.6, 20))
+    watched = watcher(tmp_path)
+    assert len(watched.refresh().rows) == 2
+    (tmp_path / "gone.csv").unlink()
+    write(path, curve(0.6, 4))
+    rows = watched.refresh().rows
+    assert [(row.name, row.step) for row in rows] == [("again.csv", 4)]
+
+
+def test_refresh_500_runs_costs_by_what_changed(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    values = np.clip(ec.sample_prior(500, HORIZON, seed=1), 0.0, 1.0)
+    lengths = rng.integers(2, 8, 500)
+    for number in range(500):
+        write(tmp_path / f"run{number:03}.csv", values[number, : lengths[number]])
+    calls = Counting(ec.Forecaster())
+    watched = watcher(tmp_path, forecaster=calls)
+    assert len(watched.refresh().rows) == 500
+    assert len(calls.sizes) <= 10  # in groups, not one by one
+    assert sum(calls.sizes) == 500
+    for number in range(0, 500, 100):
+        write(tmp_path / f"run{number:03}.csv", values[number, :10])
+    watched.refresh()
+    assert sum(calls.sizes) == 505
+    assert len(calls.sizes) <= 11
+
+
+class Counting(ec.Forecaster):
+    """A forecaster that notes how many runs each call holds."""
+
+    def __init__(self, forecaster: ec.Forecaster) -> None:
+        self.engine = forecaster.engine
+        self.sizes: list[int] = []
+
+    def forecast(self, values, *arguments, **options):  # type: ignore[no-untyped-def]
+        self.sizes.append(len(values))
+        assert np.atleast_1d(options["at"]).size == 1
+        return super().forecast(values, *arguments, **options)
+
+
+# --- mistakes ----------------------------------------------------------------------------------------------------
+
+
+def test_refresh_unknown_metric_names_those_present(tmp_path: Path) -> None:
+    write(tmp_path / "run.csv", curve(0.5, 5), "accuracy_top1")
+    assert "accuracy_top1" in str(watcher(tmp_path).refresh().problem)
+
+
+def test_refresh_without_runs_says_what_was_looked_for(tmp_path: Path) -> None:
+    assert "TensorBoard" in str(watcher(tmp_path).refresh().problem)
+
+
+def test_refresh_all_runs_of_another_kind_says_why(tmp_path: Path) -> None:
+    write(tmp_path / "run.csv", [20.0, 40.0])
+    assert "percentages" in str(watcher(tmp_path).refresh().problem)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [({"metric": "acuracy"}, "acuracy"), ({"horizon": 1}, "horizon=1"), ({"confidence": 1.5}, "confidence=1.5")],
+)
+def test_watcher_unusable_option_raises(changes: dict[str, object], named: str, tmp_path: Path) -> None:
+    options = {"column": "val_acc", "metric": "accuracy", "horizon": 10, **changes}
+    with pytest.raises(EpochcastError, match=named):
+        Watcher(tmp_path, **options)  # type: ignore[arg-type]
+
+
+def test_watcher_path_that_is_no_directory_raises(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="not a directory"):
+        watcher(tmp_path / "nowhere")
+
+
+# --- what is shown -----------------------------------------------------------------------------------------------
+
+
+def shown(snapshot: Snapshot, width: int, **options: int) -> list[str]:
+    console = Console(width=width, file=StringIO())
+    console.print(render(snapshot, width, **options))
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_table_fits_its_width_and_cuts_no_number(runs: Path, width: int) -> None:
+    write(runs / ("a_very_long_name_of_a_run_that_needs_" * 2 + "seed_17.csv"), curve(0.8, 10))
+    lines = shown(watcher(runs).refresh(), width)
+    assert max(map(len, lines)) <= width
+    table = "\n".join(lines)
+    leader = next(line for line in lines if "leader" in line)
+    assert "leading" in leader
+    assert f"{curve(0.9, 30)[-1]:.4f}" in leader
+    assert "seed_17.csv" in table or "…" in table
+    assert "8 runs: 1 leading, 2 running, 1 finished, 1 hopeless" in table
+
+
+def test_table_name_with_control_characters_is_made_harmless(tmp_path: Path) -> None:
+    write(tmp_path / "\x1b[31mred.csv", curve(0.5, 5))
+    assert "\x1b" not in "\n".join(shown(watcher(tmp_path).refresh(), 100))
+
+
+def test_table_with_too_many_rows_counts_those_left_out(runs: Path) -> None:
+    lines = shown(watcher(runs).refresh(), 100, most_rows=3)
+    assert "4 not shown" in "\n".join(lines)
+    assert sum(line.startswith(" ") and ".csv" in line for line in lines) == 3
+
+
+def test_show_once_with_a_problem_raises(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no training logs"):
+        show(watcher(tmp_path), Console(file=StringIO()), interval=1.0, once=True, as_json=False)
+
+
+def test_show_interval_not_positive_raises(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="interval=0"):
+        show(watcher(tmp_path), Console(file=StringIO()), interval=0.0, once=True, as_json=False)
+
+
+def command(root: Path, *options: str) -> list[str]:
+    arguments = ["watch", str(root), "--metric", "val_acc", "--kind", "accuracy", "--horizon", str(HORIZON), *options]
+    return [sys.executable, "-m", "epochcast.cli", *arguments]
+
+
+def test_cli_once_json_is_one_document(runs: Path) -> None:
+    done = subprocess.run(command(runs, "--once", "--json"), capture_output=True, text=True, check=True)
+    answer = json.loads(done.stdout)
+    assert answer["horizon"] == HORIZON
+    by_name = {run["run"]: run for run in answer["runs"]}
+    assert by_name["broken.csv"]["value"] is None
+    assert by_name["lost.csv"]["verdict"] == "hopeless"
+    low, median, high = (by_name["lost.csv"]["forecast"][key] for key in ("low", "median", "high"))
+    assert low < median < high
+
+
+def test_cli_live_follows_a_growing_file_until_interrupted(tmp_path: Path) -> None:
+    path = write(tmp_path / "run.csv", curve(0.6, 5))
+    process = subprocess.Popen(command(tmp_path, "--json", "--interval", "0.05"), stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        assert json.loads(process.stdout.readline())["runs"][0]["step"] == 5
+        with path.open("a") as file:
+            file.write("6,0.7\n")
+        deadline = time.monotonic() + 60
+        while json.loads(process.stdout.readline())["runs"][0]["step"] != 6:
+            assert time.monotonic() < deadline
+    finally:
+        os.kill(process.pid, signal.SIGINT)
+        process.stdout.read()
+        process.stdout.close()
+        assert process.wait(timeout=60) == 0
