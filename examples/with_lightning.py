@@ -42,7 +42,7 @@ def loaders() -> tuple[DataLoader, DataLoader]:
     images, labels = load_digits(return_X_y=True)
     data = TensorDataset(torch.tensor(images / 16.0, dtype=torch.float32), torch.tensor(labels))
     train, valid = random_split(data, [0.7, 0.3], torch.Generator().manual_seed(0))
-    return DataLoader(train, batch_size=64, shuffle=True), DataLoader(valid, batch_size=len(valid))
+    return DataLoader(train, batch_size=32, shuffle=True), DataLoader(valid, batch_size=len(valid))
 
 
 def main() -> None:

@@ -20,6 +20,9 @@ NEEDED = {  # the modules beside scikit-learn
     "with_lightgbm": ["lightgbm"],
     "with_catboost": ["catboost"],
     "with_skorch": ["skorch"],
+    "with_optuna": ["optuna"],
+    "with_ray_tune": ["ray"],
+    "with_syne_tune": ["syne_tune"],
 }
 
 

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -241,3 +242,13 @@ def test_workers_without_their_package_name_the_extra(workers, package, monkeypa
     monkeypatch.setitem(sys.modules, "joblib.externals.loky.process_executor", None)
     with pytest.raises(MissingExtraError, match=r"epochcast\[cluster\]"):
         list(workers.map(square, {"a": 1.0}))
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+def test_workers_with_an_address_where_nothing_listens_say_so(scheme):
+    pytest.importorskip("ray")
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # bound, but it does not listen
+        address = f"{scheme}127.0.0.1:{unused.getsockname()[1]}"
+        with pytest.raises(ConfigError, match="no Ray cluster answers"):
+            list(Workers(2, "ray", address).map(square, {"a": 1.0}))

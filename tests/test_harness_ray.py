@@ -9,9 +9,10 @@ import uuid
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from epochcast.errors import ConfigError, InputError
+from epochcast.errors import InputError
 from epochcast.experiments import harness
 from epochcast.experiments.harness import Store, Workers
 
@@ -129,7 +130,13 @@ def test_run_on_a_cluster_that_loses_a_node_finishes_on_the_other(cluster, tmp_p
     assert sum(attempts(tmp_path, i) for i in range(12)) <= 13  # at most the one that was under way there
 
 
-def test_run_with_an_address_where_nothing_answers_says_so(cluster):
-    ray.shutdown()  # a connection to the other cluster would be used as it is
-    with pytest.raises(ConfigError, match="no Ray cluster answers"):
-        harness.run(note, {"a": 1}, workers=Workers(2, "ray", "127.0.0.1:1"))
+def test_comparison_on_a_cluster_equals_the_one_in_this_process(cluster):
+    pytest.importorskip("emcee")
+    from epochcast.experiments.contenders import contenders
+    from epochcast.experiments.prior_comparison import Plan, compare
+
+    chain = "nsamples=20:nwalkers=26:burn_in=0"
+    plan = Plan(contenders(["lcpfn", "mcmc-pp"], [chain]), curves=6, sampled=3, shares=(0.1, 0.4))
+    here, there = compare(plan), compare(plan, workers=on(cluster))
+    for expected, found in zip(here.scored, there.scored, strict=True):
+        np.testing.assert_allclose(found.log_likelihood, expected.log_likelihood, rtol=1e-6)

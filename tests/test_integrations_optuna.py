@@ -135,6 +135,15 @@ def test_pruner_nan_prunes_and_nan_ignored_goes_on() -> None:
     assert reported([1.0, 0.8, math.nan, 0.6], non_finite="ignore") == [False] * 4
 
 
+def test_pruner_asked_seldom_still_counts_the_checks_between() -> None:
+    study = optuna.create_study(pruner=EpochcastPruner(50, "loss", check_every=4))
+    study.add_trial(optuna.trial.create_trial(value=0.1))
+    trial = study.ask()
+    for step in range(1, 20):  # a check fell on 16, none on 19
+        trial.report(stuck(step), step)
+    assert trial.should_prune()
+
+
 def test_pruner_asked_twice_answers_the_same() -> None:
     pruner = EpochcastPruner(50, "loss")
     study = optuna.create_study(pruner=pruner)

@@ -25,13 +25,7 @@ SPACE = {"rate": uniform(0.0, 10.0)}
 
 def scheduler(rates: list[float] | None = None, minimize: bool = False, **options: Any) -> EpochcastScheduler:
     points = [{"rate": rate} for rate in rates or []]
-    inside = RandomSearch(
-        SPACE,
-        metrics=["val_acc"],
-        do_minimize=minimize,
-        random_seed=0,
-        searcher_kwargs={"points_to_evaluate": points},
-    )
+    inside = RandomSearch(SPACE, ["val_acc"], do_minimize=minimize, random_seed=0, points_to_evaluate=points or None)
     return EpochcastScheduler(inside, horizon=EPOCHS, **options)
 
 
@@ -106,17 +100,20 @@ def test_scheduler_in_a_real_search_stops_the_hopeless(tmp_path: Path, monkeypat
     from syne_tune import StoppingCriterion, Tuner
     from syne_tune.backend import LocalBackend
 
+    monkeypatch.chdir(tmp_path)  # a folder of its own for all that Syne Tune leaves behind
     monkeypatch.setenv("SYNETUNE_FOLDER", str(tmp_path / "results"))
     script = tmp_path / "training.py"
     script.write_text(TRAINING)
     search = scheduler(rates=[FAST, HOPELESS])
     tuner = Tuner(
-        trial_backend=LocalBackend(entry_point=str(script)),
+        trial_backend=LocalBackend(entry_point=str(script), rotate_gpus=False),
         scheduler=search,
         stop_criterion=StoppingCriterion(max_num_trials_completed=2, max_num_trials_finished=2),
         n_workers=1,
         sleep_time=0.2,
     )
     tuner.run()
+    for process in tuner.trial_backend.trial_subprocess.values():
+        process.wait()  # Syne Tune kills what it stops and leaves it at that
     assert search.trials.decisions["0"].step == EPOCHS
     assert search.trials.decisions["1"].stop

@@ -75,9 +75,9 @@ def test_models_of_a_search_share_the_stopper() -> None:
     assert [run.stopped for run in stopper.runs] == [False, True]
 
 
-def test_training_of_many_rounds_is_checked_about_a_hundred_times() -> None:
+def test_training_of_many_rounds_is_checked_about_ten_times() -> None:
     callback = ForecastStopping("valid-mlogloss", horizon=1000)
     callback.begin(1000)
     callback.check(1, {"valid-mlogloss": 2.3})
     assert isinstance(callback.stopper, Stopper)
-    assert callback.stopper.check_every == 10
+    assert callback.stopper.check_every == 100

@@ -233,6 +233,18 @@ def test_goal_that_hardly_any_run_reaches_warns_that_the_bound_says_little() -> 
     assert stopper.confidence == SMALLEST_CONFIDENCE
 
 
+def test_least_confidence_below_the_usual_one_uses_up_the_risk() -> None:
+    """A goal that most runs reach, and forecasts that know it: only runs likely to win are left to be stopped."""
+    runs = random_walks(200, seed=6)
+    options: Any = {"metric": UP, "goal": -1.0, "target": "final", "forecaster": forecaster()}
+    usual, bold = (Stopper.calibrated(runs, RISK, **options, **more) for more in ({}, {"least_confidence": 0.001}))
+    assert (usual.confidence, bold.confidence < 0.4) == (SMALLEST_CONFIDENCE, True)
+    assert usual.guarantee is not None
+    assert bold.guarantee is not None
+    assert usual.guarantee.wrong_stops < bold.guarantee.wrong_stops
+    assert bold.guarantee.bound <= RISK
+
+
 # --- Stopper.calibrated ---------------------------------------------------------------------------------------------
 
 
@@ -294,8 +306,11 @@ def test_calibration_on_unusable_runs_raises_an_error_that_names_them(
 
 @pytest.mark.parametrize("untrained", [None, 2.3], ids=["", "untrained"])
 @pytest.mark.parametrize("target", ["any", "final"])
-def test_chances_from_one_pass_equal_those_of_a_forecast_per_cutoff(untrained: float | None, target: Any) -> None:
-    stream = Forecaster("stream")
+@pytest.mark.parametrize("model", ["stream", "real"])
+def test_chances_from_one_pass_equal_those_of_a_forecast_per_cutoff(
+    untrained: float | None, target: Any, model: str
+) -> None:
+    stream = Forecaster(model)
     values = 2.0 - paper.sample(6, np.random.default_rng(0), 25).noisy
     runs = FinishedRuns.of(values, "log_loss", untrained=untrained)
     cutoffs = [1, 2, 9, 10, 11, 24]

@@ -49,6 +49,10 @@ class Finished(Protocol):
     def tokens(self) -> Array:
         """[curve, 1 + value, feature]"""
 
+    @property
+    def before(self) -> int:
+        """Values of the untrained model that come first and are not counted: 0 or 1."""
+
     def at(self, cutoffs: NDArray[np.int64], queries: Array) -> Question:
         """Questions at cutoffs [cutoff] about steps [cutoff, query]."""
 
@@ -63,8 +67,8 @@ class Basis(Protocol):
     def newest(self, curves: Curves, queries: Array, horizon: float) -> tuple[Array, Question]:
         """Tokens, and the question at each curve's own cutoff about steps [curve, query]."""
 
-    def finished(self, values: Array, horizon: int) -> Finished:
-        """Runs [curve, step] on steps 1, 2, 3, ..."""
+    def finished(self, values: Array, horizon: int, untrained: Array | None = None) -> Finished:
+        """Runs [curve, step] on steps 1, 2, 3, ..., and their values before training [curve] where they are welcome."""
 
 
 # --- relative to the anchor's answer ----------------------------------------------------------------------------------
@@ -92,7 +96,7 @@ class AnchorBasis:
         )
         return token_features(curves.steps, curves.values, planned), question
 
-    def finished(self, values: Array, horizon: int) -> Finished:
+    def finished(self, values: Array, horizon: int, untrained: Array | None = None) -> Finished:
         steps = np.broadcast_to(np.arange(1.0, horizon + 1.0), values.shape)
         planned = float(self.most_values)
         before = np.concatenate([np.full((len(values), 1), NO_VALUE), values], axis=1)
@@ -108,6 +112,7 @@ class _AnchoredRuns:
     tokens: Array
     last: Array  # [curve, cutoff]
     planned: float
+    before: int = 0
 
     def at(self, cutoffs: NDArray[np.int64], queries: Array) -> Question:
         belief = self.beliefs.at(cutoffs)
@@ -142,18 +147,22 @@ class TrailBasis:
         whole = Trail.of(scale * curves.steps, curves.values, scale * horizon)
         return whole.tokens, _around_trail(whole.at(curves.lengths[:, None]), scale * queries[:, None])
 
-    def finished(self, values: Array, horizon: int) -> Finished:
-        steps = np.broadcast_to(np.arange(1.0, horizon + 1.0), values.shape)
-        return _TrailedRuns(Trail.of(steps, values, float(horizon)))
+    def finished(self, values: Array, horizon: int, untrained: Array | None = None) -> Finished:
+        before = 0 if untrained is None else 1
+        if untrained is not None:
+            values = np.column_stack([untrained, values])
+        steps = np.broadcast_to(np.arange(1.0 - before, horizon + 1.0), values.shape)
+        return _TrailedRuns(Trail.of(steps, values, float(horizon)), before)
 
 
 class _TrailedRuns:
-    def __init__(self, whole: Trail) -> None:
+    def __init__(self, whole: Trail, before: int) -> None:
         self._whole = whole
         self.tokens = whole.tokens
+        self.before = before
 
     def at(self, cutoffs: NDArray[np.int64], queries: Array) -> Question:
-        return _around_trail(self._whole.at(cutoffs[None]), queries[None])
+        return _around_trail(self._whole.at(cutoffs[None] + self.before), queries[None])
 
 
 def _around_trail(seen: Trail, queries: Array) -> Question:

@@ -175,6 +175,50 @@ def models(
 evaluate_app.command("prior")(evaluate_prior)
 
 
+@evaluate_app.command("real")
+def evaluate_real(
+    data: Annotated[
+        list[str] | None,
+        typer.Option(help="a collection, a folder of them, or digits_bench (the default); may be repeated"),
+    ] = None,
+    engines: Annotated[str, typer.Option(help="models, baselines, samplers; the first is compared with the others")] = (
+        "default,last-value,power-law,empirical-gp"
+    ),
+    curves: Annotated[int, typer.Option(help="curves of each collection, drawn at random")] = 5_000,
+    cutoffs: Annotated[str, typer.Option(help="shares of the horizon that are seen")] = "0.1,0.2,0.4,0.8",
+    benchmarks: Annotated[str, typer.Option(help="only these collections, separated by commas")] = "",
+    sampler_curves: Annotated[int, typer.Option(help="of these curves, how many samplers work on")] = 40,
+    sampled_on: Annotated[str, typer.Option(help="collections that samplers work on; all by default")] = "",
+    metric: Annotated[str | None, typer.Option(help="which metric of the files to take, by its name there")] = None,
+    kind: Annotated[str | None, typer.Option(help="what a column of logs measures: accuracy, log_loss, ...")] = None,
+    seed: Annotated[int, typer.Option(help="seed of the curves")] = 0,
+    jobs: Annotated[int, typer.Option(help="processes to compute with")] = 1,
+    cache: Annotated[Path | None, typer.Option(help="file of finished scores, to go on from")] = None,
+    out: Annotated[Path | None, typer.Option(help="folder for the report and its pictures")] = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="leave out and list what cannot be read")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Score forecasts of real curves: likelihood, error, CRPS, coverage and ranks at every cutoff."""
+    from epochcast.experiments.real_command import Request, report, study
+    from epochcast.experiments.real_study import Plan
+
+    plan = Plan(
+        tuple(_words(engines)), tuple(_floats(cutoffs)), curves, sampler_curves, tuple(_words(sampled_on)), seed
+    )
+    request = Request(tuple(data or ["digits_bench"]), plan, tuple(_words(benchmarks)), metric, kind, skip_bad)
+    with _progress() as progress:
+        bar = progress.add_task("scoring", total=None)
+        findings = study(request, cache, jobs, lambda done, all_: progress.update(bar, completed=done, total=all_))
+    for line in findings.left_out:
+        typer.echo(f"left out {line}", err=True)
+    if out is not None:
+        typer.echo(f"wrote {report(findings, out)}", err=True)
+    if as_json:
+        typer.echo(json.dumps([row.to_dict() for row in findings.rows]))
+    else:
+        Console().print(*findings.tables())
+
+
 @evaluate_app.command("stopping")
 def evaluate_stopping(
     data: Annotated[Path, typer.Option(help="a folder of learning-curve collections, or one .npz file")],
@@ -217,7 +261,10 @@ def evaluate_stopping(
 @app.command()
 def train(
     out: Annotated[Path, typer.Option(help="folder for the finished model")],
-    recipe: Annotated[str, typer.Option(help="paper, lcpfn or stream, or a JSON file with a configuration")] = "stream",
+    recipe: Annotated[
+        str, typer.Option(help="real, stream, lcpfn or paper, or a JSON file with a configuration")
+    ] = "real",
+    prior: Annotated[str | None, typer.Option(help="a prior of your own, as module:function")] = None,
     name: Annotated[str, typer.Option(help="name of the model")] = "model",
     curves: Annotated[int | None, typer.Option(help="curves to train on, instead of the recipe's")] = None,
     batch: Annotated[int | None, typer.Option(help="curves per step, instead of the recipe's")] = None,
@@ -226,6 +273,7 @@ def train(
     checkpoint: Annotated[Path | None, typer.Option(help="file to go on from and to save to")] = None,
     save_every: Annotated[float, typer.Option(help="minutes between checkpoints")] = 5.0,
     threads: Annotated[int | None, typer.Option(help="cores to use")] = None,
+    start: Annotated[Path | None, typer.Option(help="weights to start from, instead of random ones")] = None,
 ) -> None:
     """Train a model from prior curves alone; stop it at any time and start it again with the same checkpoint."""
     try:
@@ -234,8 +282,10 @@ def train(
         from epochcast.errors import MissingExtraError
 
         raise MissingExtraError(error.name or "torch", "train") from None
-    changes = {"curves": curves, "batch": batch, "shards": shards, "seed": seed}
-    TrainingRun(recipe, changes, checkpoint, save_every * 60.0, threads).finish(out, name)
+    if prior is not None:
+        sys.path.insert(0, "")  # a module in the current folder is what people mean
+    changes = {"prior": prior, "curves": curves, "batch": batch, "shards": shards, "seed": seed}
+    TrainingRun(recipe, changes, checkpoint, save_every * 60.0, threads, start).finish(out, name)
 
 
 def _show(result: Forecast, truth: tuple[Any, Any] | None, best: float | None) -> None:

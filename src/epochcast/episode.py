@@ -10,6 +10,7 @@ import importlib
 import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -17,7 +18,6 @@ from epochcast.errors import ConfigError
 from epochcast.prior import real
 from epochcast.prior.families import Array
 
-EpisodeSampler = Callable[[int, np.random.Generator], "Episode"]
 OwnPrior = Callable[[int, np.random.Generator, Array, float], Array]
 
 _TYPICAL_STEPS = 100  # values of a run that `size` counts for: shorter runs come in larger batches
@@ -35,36 +35,61 @@ class Episode:
     targets: Array  # [draw, run, step]
 
 
-def episodes_of(prior: str) -> EpisodeSampler:
-    """Episodes of a prior by its name: `real`, or `module:function` for one of your own."""
-    if prior == "real":
-        return real_episode
-    sampler = _own_prior(prior)
+class Episodes(Protocol):
+    """A prior to train on."""
 
-    def episode(size: int, rng: np.random.Generator) -> Episode:
+    def __call__(self, size: int, rng: np.random.Generator) -> Episode:
+        """About `size` x 100 values of runs with a random plan."""
+
+    def curves(self, size: int, rng: np.random.Generator, horizon: int) -> Array:
+        """Curves [curve, step] on steps 1..horizon."""
+
+
+def episodes_of(prior: str) -> Episodes:
+    """Episodes of a prior by its name: `real`, or `module:function` for one of your own."""
+    return RealEpisodes() if prior == "real" else OwnEpisodes(prior)
+
+
+class RealEpisodes:
+    """Runs of the prior of real curves."""
+
+    def __call__(self, size: int, rng: np.random.Generator) -> Episode:
         steps, horizon = real.sample_grid(rng)
-        values = _checked(sampler(_runs(size, steps), rng, steps, horizon), prior, _runs(size, steps), steps)
+        draw = real.sample(_runs(size, steps), rng, steps, horizon)
+        # Fresh noise, mirrored: unbiased, and the first-order part of its variance cancels.
+        noise = rng.standard_normal(draw.noisy.shape)
+        targets = np.stack([draw.observe(noise), draw.observe(-noise)])
+        if rng.random() > _UNTRAINED_RATE:
+            return Episode(steps, horizon, draw.noisy, targets)
+        before = draw.untrained[:, None]
+        return Episode(
+            np.append(0.0, steps),
+            horizon,
+            np.concatenate([before, draw.noisy], axis=1),
+            np.concatenate([np.broadcast_to(before, (2, *before.shape)), targets], axis=2),
+        )
+
+    def curves(self, size: int, rng: np.random.Generator, horizon: int) -> Array:
+        return real.sample(size, rng, np.arange(1.0, horizon + 1.0), float(horizon)).noisy
+
+
+class OwnEpisodes:
+    """Runs of somebody's own prior, whose plans are drawn as those of real runs."""
+
+    def __init__(self, prior: str) -> None:
+        self.prior = prior
+        self._sampler = _own_prior(prior)
+
+    def __call__(self, size: int, rng: np.random.Generator) -> Episode:
+        steps, horizon = real.sample_grid(rng)
+        values = self._draw(_runs(size, steps), rng, steps, horizon)
         return Episode(steps, horizon, values, values[None])
 
-    return episode
+    def curves(self, size: int, rng: np.random.Generator, horizon: int) -> Array:
+        return self._draw(size, rng, np.arange(1.0, horizon + 1.0), float(horizon))
 
-
-def real_episode(size: int, rng: np.random.Generator) -> Episode:
-    """About `size` x 100 values of real runs with a random plan."""
-    steps, horizon = real.sample_grid(rng)
-    draw = real.sample(_runs(size, steps), rng, steps, horizon)
-    # Fresh noise, mirrored: unbiased, and the first-order part of its variance cancels.
-    noise = rng.standard_normal(draw.noisy.shape)
-    targets = np.stack([draw.observe(noise), draw.observe(-noise)])
-    if rng.random() > _UNTRAINED_RATE:
-        return Episode(steps, horizon, draw.noisy, targets)
-    before = draw.untrained[:, None]
-    return Episode(
-        np.append(0.0, steps),
-        horizon,
-        np.concatenate([before, draw.noisy], axis=1),
-        np.concatenate([np.broadcast_to(before, (2, *before.shape)), targets], axis=2),
-    )
+    def _draw(self, size: int, rng: np.random.Generator, steps: Array, horizon: float) -> Array:
+        return _checked(self._sampler(size, rng, steps, horizon), self.prior, (size, len(steps)))
 
 
 def _runs(size: int, steps: Array) -> int:
@@ -85,8 +110,7 @@ def _own_prior(prior: str) -> OwnPrior:
     return sampler
 
 
-def _checked(values: object, prior: str, runs: int, steps: Array) -> Array:
-    wanted = (runs, len(steps))
+def _checked(values: object, prior: str, wanted: tuple[int, int]) -> Array:
     found = np.asarray(values)
     if found.shape != wanted or found.dtype.kind != "f":
         raise ConfigError(f"prior {prior!r} returned {reprlib.repr(values)}; it must be floats of shape {wanted}")

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from epochcast.anchor import Anchor
 from epochcast.distributions import Array, Bars, Distribution, Mixture
-from epochcast.episode import Episode, EpisodeSampler
+from epochcast.episode import Episode, Episodes
 from epochcast.features import (
     LARGEST_LOG_SCALE,
     NO_VALUE,
@@ -28,6 +28,7 @@ from epochcast.features import (
     token_features,
 )
 from epochcast.model import ModelConfig, SetModel, StreamModel
+from epochcast.prior import paper
 from epochcast.prior.paper import Draw
 from epochcast.trail import LARGEST_OFFSET, SURPRISE, SURPRISE_MEAN, SURPRISE_SCALE, Trail
 
@@ -36,6 +37,7 @@ Cutoffs = Literal["batch", "curve"]
 Sampler = Callable[[int, np.random.Generator], Draw]
 
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
+_VALIDATION_HORIZON = 100
 
 
 class Objective(Protocol):
@@ -50,6 +52,8 @@ class Objective(Protocol):
     def is_hidden(self, name: str) -> bool: ...
     def loss(self, draw: Any, rng: np.random.Generator, /) -> Tensor: ...
     def predict(self, values: Array, cutoff: int) -> Distribution: ...
+    def validation(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Curves [curve, step] to score forecasts on, and what to take off each value's score (a control variate)."""
 
 
 def prior_borders(sampler: Sampler, bins: int, rng: np.random.Generator) -> Array:
@@ -75,6 +79,14 @@ def bin_masses(noiseless: Tensor, sigma: Tensor, borders: Tensor) -> Tensor:
     inner = torch.special.ndtr((borders[1:-1] - noiseless[..., None]) / sigma[..., None])
     edges = F.pad(F.pad(inner, (1, 0), value=0.0), (0, 1), value=1.0)
     return edges.diff(dim=-1)
+
+
+def paper_validation(size: int, rng: np.random.Generator, horizon: int) -> tuple[Array, Array]:
+    """Curves of the paper's prior, and how much better or worse than usual an oracle scores on each value."""
+    draw = paper.sample(size, rng, horizon)
+    z = (draw.noisy - draw.noiseless) / draw.sigma[:, None]
+    oracle = -0.5 * z**2 - np.log(draw.sigma)[:, None] - _LOG_ROOT_TWO_PI
+    return draw.noisy, oracle - paper.ORACLE_LOG_LIKELIHOOD
 
 
 def tensor(array: Array) -> Tensor:
@@ -145,6 +157,9 @@ class SetObjective:
         steps = self._steps.to(device).expand(len(values), -1)
         raw = self.network(steps[:, :cutoff], context, torch.ones_like(context).bool(), steps[:, cutoff:])
         return distribution(raw.double().cpu().numpy(), self.network.config.head, self.borders)
+
+    def validation(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        return paper_validation(size, rng, self.horizon)
 
 
 def distribution(raw: Array, head: str, borders: Array) -> Distribution:
@@ -217,6 +232,9 @@ class StreamObjective:
         log_weights, means, log_scales = (part[:, 0].double().cpu().numpy() for part in answer)
         return Mixture(log_weights, means, log_scales)
 
+    def validation(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        return paper_validation(size, rng, self.horizon)
+
 
 def placed(raw: Tensor, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Log-weights, means and log-scales of raw outputs [..., 3 x component + 1] in units of the anchor's answer."""
@@ -230,7 +248,7 @@ def placed(raw: Tensor, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Te
 class TrailObjective:
     """Runs of any horizon on any steps: all cutoffs of every run, a few later steps queried at each."""
 
-    def __init__(self, config: ModelConfig, sampler: EpisodeSampler, queries: int) -> None:
+    def __init__(self, config: ModelConfig, sampler: Episodes, queries: int) -> None:
         self.network = StreamModel(config)
         self.sampler = sampler
         self.queries = queries
@@ -267,6 +285,10 @@ class TrailObjective:
         queries = np.arange(cutoff + 1.0, horizon + 1.0)[None, None]
         answer = self._answer(Trail.of(steps, values[:, :cutoff], float(horizon)), np.array([[cutoff]]), queries)
         return Mixture(*(part[:, 0].double().cpu().numpy() for part in answer))
+
+    def validation(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        curves = self.sampler.curves(size, rng, _VALIDATION_HORIZON)
+        return curves, np.zeros_like(curves)
 
 
 def _stratified(left: NDArray[np.int64], count: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -143,15 +143,18 @@ class StreamEngine:
         raw = self.session.run(["raw"], feed)[0]
         return question.read(raw)[:, 0]
 
-    def predict_all_cutoffs(self, values: Array, horizon: int, first: int = 0) -> Iterator[tuple[range, Mixture]]:
+    def predict_all_cutoffs(
+        self, values: Array, horizon: int, first: int = 0, untrained: Array | None = None
+    ) -> Iterator[tuple[range, Mixture]]:
         """Forecasts of finished curves [curve, horizon] from every cutoff, in blocks of cutoffs.
 
         Yields (cutoffs, distribution [curve, cutoff, step]) with steps cutoffs[0] + 1..horizon. Each block's tokens
-        join the keys and values of the earlier ones, so that nothing is encoded twice.
+        join the keys and values of the earlier ones, so that nothing is encoded twice. `untrained` holds the values
+        before training [curve], for an engine that reads them.
         """
         if horizon > self.most_values:
             raise InputError(f"horizon={horizon} is longer than the {self.most_values} values that {self.name} reads")
-        runs = self.basis.finished(values, horizon)
+        runs = self.basis.finished(values, horizon, untrained)
         memory = self.empty_memory(len(values))
         done = 0
         for start in range(first, horizon, _CUTOFF_BLOCK):
@@ -159,10 +162,12 @@ class StreamEngine:
             index = np.array(cutoffs)
             queries = np.broadcast_to(np.arange(start + 1.0, horizon + 1.0), (len(index), horizon - start))
             question = runs.at(index, queries)
-            positions = np.broadcast_to(index - done, (len(values), len(index)))
-            feed = _feed(runs.tokens[:, done : cutoffs[-1] + 1], question, positions, memory)
-            raw, memory = self.session.run(["raw", "memory"], feed)
-            done = cutoffs[-1] + 1
+            positions = np.broadcast_to(index + runs.before - done, (len(values), len(index)))
+            end = cutoffs[-1] + runs.before + 1
+            raw, memory = self.session.run(
+                ["raw", "memory"], _feed(runs.tokens[:, done:end], question, positions, memory)
+            )
+            done = end
             yield cutoffs, question.read(raw)
 
     def session_for_one(self) -> StreamSession:

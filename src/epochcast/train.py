@@ -186,16 +186,25 @@ class Trainer:
         return float(total)
 
     def evaluate(self, curves: int = 500) -> list[float]:
-        """Mean log-likelihood at 10/20/40/80 % on fixed curves, with the control variate of the experiments."""
-        draw = paper.sample(curves, np.random.default_rng(_VALIDATION_SEED), self.config.horizon)
-        z = (draw.noisy - draw.noiseless) / draw.sigma[:, None]
-        oracle = -0.5 * z**2 - np.log(draw.sigma)[:, None] - 0.5 * math.log(2.0 * math.pi)
+        """Mean log-likelihood at 10/20/40/80 % on fixed curves of the prior."""
+        values, usual = self.objective.validation(curves, np.random.default_rng(_VALIDATION_SEED))
         scores = []
         for share in EVALUATED_AT:
-            cutoff = math.ceil(share * self.config.horizon)
-            score = self.objective.predict(draw.noisy, cutoff).log_prob(draw.noisy[:, cutoff:])
-            scores.append(float((score - oracle[:, cutoff:]).mean() + paper.ORACLE_LOG_LIKELIHOOD))
+            cutoff = math.ceil(share * values.shape[1])
+            score = self.objective.predict(values, cutoff).log_prob(values[:, cutoff:])
+            scores.append(float((score - usual[:, cutoff:]).mean()))
         return scores
+
+    def start_from(self, path: Path) -> None:
+        """Take the weights of a checkpoint or of a model file instead of random ones."""
+        arrays, _ = read_safetensors(path)
+        known = {name.removeprefix("model."): array for name, array in arrays.items()}
+        own = self.objective.network.state_dict()
+        for name, value in own.items():
+            if name not in known or known[name].shape != tuple(value.shape):
+                found = known[name].shape if name in known else "nothing"
+                raise TrainingError(f"{path.name} holds {found} for {name}, which is {tuple(value.shape)} here")
+            value.copy_(torch.from_numpy(known[name]))
 
     # --- checkpoints -------------------------------------------------------------------------------------------
 

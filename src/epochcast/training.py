@@ -27,6 +27,7 @@ class TrainingRun:
         checkpoint: Path | None,
         save_every: float,
         threads: int | None,
+        start: Path | None = None,
     ) -> None:
         if threads is not None:
             torch.set_num_threads(threads)
@@ -39,6 +40,8 @@ class TrainingRun:
             self.console.print(f"going on from step {self.trainer.step} of {self.trainer.config.steps} in {checkpoint}")
         else:
             self.trainer = Trainer(with_changes(_recipe(recipe), **changes))
+            if start is not None:
+                self.trainer.start_from(start)
         self._saved = self._evaluated = time.monotonic()
         self._scores = "log-likelihood at 10/20/40/80 %: not yet known"
 

@@ -22,6 +22,7 @@ _GRID = np.arange(1, 101) / 100.0  # shares of the horizon
 _FEWEST = 10  # past curves for a mean and a covariance
 _MOST = 5_000  # past curves used
 _PSEUDO_VALUES = 5.0  # how much the past counts in the scale of a run, in values
+_PLAIN_CURVES = 10.0  # how many curves the guess that neighbours agree is worth
 _JITTER = 1e-8
 _MEDIAN_OF_CHI_SQUARE = 0.4549  # of one degree of freedom
 _TAILS = Tails((0.02, 0.25, 0.66, 0.05, 0.005, 0.015))
@@ -45,8 +46,7 @@ class EmpiricalGp:
             raise InputError(f"{len(rows)} past curves reached their horizon; empirical-gp needs at least {_FEWEST}")
         # A second difference of white noise has six times its variance; the median ignores real bends and jumps.
         noise = float(np.median(np.diff(rows, n=2, axis=1) ** 2) / 6.0 / _MEDIAN_OF_CHI_SQUARE) + _JITTER
-        covariance = np.cov(rows, rowvar=False)
-        return cls(rows.mean(axis=0), covariance + _JITTER * np.eye(len(_GRID)), noise)
+        return cls(rows.mean(axis=0), _shrunk(np.cov(rows, rowvar=False), len(rows)), noise)
 
     @classmethod
     def of_digits_bench(cls) -> EmpiricalGp:
@@ -76,6 +76,14 @@ class EmpiricalGp:
         scale = (_PSEUDO_VALUES + misfit) / (_PSEUDO_VALUES + len(at))  # [curve]
         variance = np.maximum(prior - (across * gain.T).sum(axis=1), self.noise)
         return prior_mean + surprise @ gain, scale[:, None] * variance
+
+
+def _shrunk(covariance: Array, curves: int) -> Array:
+    """A covariance of few curves is too sure of itself; it is drawn to one that only knows that neighbours agree."""
+    scale = np.sqrt(np.diag(covariance))
+    plain = np.outer(scale, scale) * np.exp(-np.abs(np.log(_GRID)[:, None] - np.log(_GRID)))
+    share = _PLAIN_CURVES / (_PLAIN_CURVES + curves)
+    return np.asarray((1.0 - share) * covariance + share * plain + _JITTER * np.eye(len(_GRID)))
 
 
 def _on_grid(curves: CurveSet) -> Array:

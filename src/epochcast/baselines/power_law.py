@@ -16,7 +16,7 @@ from epochcast.distributions import Array, Mixture
 
 _EXPONENTS = np.geomspace(0.05, 4.0, 24)
 _FEWEST = 4  # values that three parameters and a spread need; shorter runs are left to the last value
-_RESAMPLED = 40
+_RESAMPLED = 24
 _CHUNK = 100  # curves fitted at once
 _RIDGE = 1e-6  # keeps the slope finite where the steps seen hardly differ in t^-alpha
 _WIDER = 3.0  # half of the components are so much wider: residuals of the past underrate the misfit ahead
@@ -37,7 +37,8 @@ class PowerLaw:
         log_weights, means, log_scales = answer
         enough = np.flatnonzero(curves.lengths >= _FEWEST)
         rng = np.random.default_rng(self.seed)
-        draws = rng.random((_RESAMPLED, curves.values.shape[1]))  # the same for all, so that a batch equals its parts
+        # Value by value, and the same for all curves: a batch, however long, equals its curves alone.
+        draws = rng.random((curves.values.shape[1], _RESAMPLED)).T  # [resample, value]
         for start in range(0, len(enough), _CHUNK):
             rows = enough[start : start + _CHUNK]
             fitted, scales = _bootstrap(curves, rows, queries[rows], draws)

@@ -8,7 +8,7 @@ import numpy as np
 
 from epochcast.distributions import Array, Mixture
 
-SMALLEST_SCALE = 1e-5
+SMALLEST_SCALE = 1e-6  # about what networks allow themselves: a run that stands still must not lose by it
 _MULTIPLES = np.array([0.1, 0.3, 1.0, 3.0, 10.0])  # of the scale
 _ANYWHERE = 0.3  # scale of one more component, which admits anything
 

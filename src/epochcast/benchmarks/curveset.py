@@ -84,6 +84,8 @@ class CurveSet:
             grid = _ended_at_divergence(grid)
             own[np.isnan(grid)] = np.nan
         index = np.zeros(count, dtype=np.int64) if task is None else np.array(task, dtype=np.int64)
+        if index.shape != (count,):
+            raise InputError(f"{name}: task has shape {list(index.shape)}, not [{count}]")
         names = tuple(str(item) for item in task_names) if task_names is not None else (name,)
         per_task = (metrics,) * len(names) if isinstance(metrics, Metric) else tuple(metrics)
         grid = _clipped(name, grid, index, per_task)

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from epochcast.benchmarks.collection import Skipped
 from epochcast.benchmarks.curveset import CurveSet
 from epochcast.benchmarks.metric_names import metric_from
 from epochcast.curve import Metric
@@ -25,15 +26,22 @@ MAX_BYTES = 2**30  # of one array, unpacked
 
 Arrays = dict[str, NDArray[Any]]
 
+_NOT_PER_CURVE = ("task_names", "metric", "metric_of_task", "minimize", "config_names")
 
-def read_npz(path: str | Path, *, values: str = "curves") -> CurveSet:
-    """The collection in a file; `values` names another array of curves in it, such as `curves_test`."""
+
+def read_npz(path: str | Path, *, values: str = "curves", skipped: list[Skipped] | None = None) -> CurveSet:
+    """The collection in a file; `values` names another array of curves in it, such as `curves_test`.
+
+    With a list for what is `skipped`, curves that cannot be used are left out and listed there.
+    """
     path = Path(path)
-    arrays = _arrays(path)
+    arrays = arrays_of(path)
     if values not in arrays:
         curves = [name for name in arrays if name.startswith("curves")]
         raise InputError(f"{path} has no array {values!r}; arrays of curves in it: {', '.join(curves) or 'none'}")
     try:
+        if skipped is not None:
+            arrays = _usable(path, arrays, values, skipped)
         return _curve_set(path.stem, arrays, values)
     except (ValueError, TypeError, KeyError, IndexError) as error:
         raise error if isinstance(error, InputError) else InputError(f"{path}: {error}") from None
@@ -44,13 +52,13 @@ def digits_bench(metric: Literal["accuracy", "log_loss"] = "accuracy") -> CurveS
     if metric not in ("accuracy", "log_loss"):
         raise InputError(f"digits_bench holds accuracy and log_loss, not {metric!r}")
     with resources.as_file(resources.files("epochcast.data") / "digits_bench.npz") as path:
-        arrays = _arrays(path)
+        arrays = arrays_of(path)
     arrays["y0"] = arrays[f"y0_{metric}"]
     arrays["metric"], arrays["minimize"] = np.array(metric), np.array(metric == "log_loss")
     return _curve_set(f"digits_bench_{metric}", arrays, f"curves_{metric}")
 
 
-def _arrays(path: Path) -> Arrays:
+def arrays_of(path: Path) -> Arrays:
     """All arrays of a file; never unpickles, and never unpacks more than the limit."""
     if not path.is_file():
         raise InputError(f"{path} is not a file")
@@ -67,6 +75,27 @@ def _arrays(path: Path) -> Arrays:
         raise
     except (zipfile.BadZipFile, OSError, EOFError, ValueError) as error:
         raise InputError(f"{path} is damaged or not an .npz file: {error}") from None
+
+
+def _usable(path: Path, arrays: Arrays, key: str, skipped: list[Skipped]) -> Arrays:
+    """The arrays without the rows of curves that are out of bounds or belong to no task."""
+    curves = arrays[key]
+    names = arrays.get("task_names", np.array([path.stem]))
+    task = arrays.get("task", np.zeros(len(curves), dtype=np.int64))
+    if curves.ndim != 2 or task.shape != (len(curves),):
+        return arrays
+    known = (task >= 0) & (task < len(names))
+    reasons = {int(row): f"task number {task[row]} is not among {len(names)}" for row in np.flatnonzero(~known)}
+    for number, metric in enumerate(_metrics(arrays, len(names))):
+        rows = np.flatnonzero(known & (task == number))
+        with np.errstate(invalid="ignore"):
+            outside = (curves[rows] < metric.hard[0] - 1e-6) | (curves[rows] > metric.hard[1] + 1e-6)
+        outside &= np.isfinite(curves[rows])
+        reasons |= {int(row): f"a value outside {metric.hard} of {metric.name}" for row in rows[outside.any(axis=1)]}
+    skipped += [Skipped(path, f"curve {row}", reasons[row]) for row in sorted(reasons)]
+    keep = np.setdiff1d(np.arange(len(curves)), list(reasons))
+    per_curve = {name: array for name, array in arrays.items() if array.ndim and len(array) == len(curves)}
+    return arrays | {name: array[keep] for name, array in per_curve.items() if name not in _NOT_PER_CURVE}
 
 
 def _curve_set(name: str, arrays: Arrays, key: str) -> CurveSet:

@@ -47,15 +47,16 @@ def _mean_spread(mixture: Mixture) -> Array:
         mixture = Mixture.of(*(a[..., chosen] for a in (mixture.log_weights, mixture.means, mixture.log_scales)))
         count = _MOST_PAIRED
     flat = [a.reshape(-1, count) for a in (mixture.log_weights, mixture.means, mixture.log_scales)]
+    left, right = np.triu_indices(count, 1)
     result = np.empty(len(flat[0]))
     size = max(1, _PAIRS_AT_ONCE // count**2)
     for start in range(0, len(result), size):
         log_weights, means, log_scales = (a[start : start + size] for a in flat)  # [position, component]
         weights, variances = np.exp(log_weights), np.exp(2.0 * log_scales)
-        pairs = weights[:, :, None] * weights[:, None, :]
-        scale = np.sqrt(variances[:, :, None] + variances[:, None, :])
-        distance = _mean_distance(means[:, :, None] - means[:, None, :], scale)
-        result[start : start + size] = (pairs * distance).sum(axis=(1, 2))
+        scale = np.sqrt(variances[:, left] + variances[:, right])  # [position, pair]
+        pairs = weights[:, left] * weights[:, right] * _mean_distance(means[:, left] - means[:, right], scale)
+        alike = weights**2 * np.sqrt(2.0 * variances) * _ROOT_TWO_OVER_PI
+        result[start : start + size] = 2.0 * pairs.sum(axis=1) + alike.sum(axis=1)
     return result.reshape(mixture.shape)
 
 

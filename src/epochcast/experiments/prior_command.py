@@ -57,20 +57,24 @@ def evaluate_prior(
     from epochcast.experiments.contenders import contenders
     from epochcast.experiments.harness import Store, Workers
     from epochcast.experiments.prior_comparison import Plan, compare
+    from epochcast.experiments.prior_tables import choose_reference
 
     if cached_only and cache is None:
         raise InputError("--cached needs the folder of finished results: --cache DIR")
     named = contenders(_words(engines), _words(mcmc))
     plan = Plan(named, curves, curves if sampled is None else sampled, shares, seed)
+    # Mistakes are told now, not after hours of sampling.
+    reference = choose_reference([contender.label for contender in named], against)
+    shown = plan.only(_words(gallery))
     workers = Workers(jobs, backend, address)  # type: ignore[arg-type]  # checked by the library
     store = None if cache is None else Store(cache / "prior.jsonl")
     with _progress(f"{len(plan.contenders)} engines on {plan.curves:,} curves") as progress:
         comparison = compare(plan, store, workers, progress, cached_only)
-    _tell(comparison, against, as_json)
+    _tell(comparison, reference, as_json)
     if out is not None:
-        _write(comparison, against, out)
-        if gallery:
-            _write_gallery(plan.only(_words(gallery)), store, workers, out)
+        _write(comparison, reference, out)
+        if shown.contenders:
+            _write_gallery(shown, store, workers, out)
 
 
 def _evaluate_model(model: str, curves: int, seed: int, shares: list[float], as_json: bool) -> None:
@@ -112,12 +116,11 @@ def _model_table(rows: list[Row], title: str) -> Table:
     return table
 
 
-def _tell(comparison: Comparison, against: str | None, as_json: bool) -> None:
+def _tell(comparison: Comparison, reference: str, as_json: bool) -> None:
     from dataclasses import asdict
 
     from epochcast.experiments import prior_tables
 
-    reference = prior_tables.choose_reference(comparison, against)
     if as_json:
         typer.echo(json.dumps([asdict(line) for line in prior_tables.lines(comparison, reference)]))
     else:
@@ -126,11 +129,10 @@ def _tell(comparison: Comparison, against: str | None, as_json: bool) -> None:
         typer.echo(f"note: {key} failed: {reason}", err=True)
 
 
-def _write(comparison: Comparison, against: str | None, out: Path) -> None:
+def _write(comparison: Comparison, reference: str, out: Path) -> None:
     """Tables as CSV and Markdown, and the pictures that the curves at hand allow."""
     from epochcast.experiments import prior_plots, prior_tables
 
-    reference = prior_tables.choose_reference(comparison, against)
     out.mkdir(parents=True, exist_ok=True)
     (out / "prior.csv").write_text(prior_tables.as_csv(prior_tables.lines(comparison, reference)))
     (out / "prior_curves.csv").write_text(prior_tables.scores_csv(comparison))

@@ -113,9 +113,8 @@ def difference(comparison: Comparison, scored: Scored, reference: str) -> Array:
     return np.asarray(scored.log_likelihood - comparison.at(reference, scored.cutoff).log_likelihood)
 
 
-def choose_reference(comparison: Comparison, wanted: str | None = None) -> str:
+def choose_reference(labels: Sequence[str], wanted: str | None = None) -> str:
     """The contender that others are measured against: `exact` if it takes part, otherwise the first one."""
-    labels = comparison.labels
     if wanted is None:
         return "exact" if "exact" in labels else labels[0]
     if wanted not in labels:

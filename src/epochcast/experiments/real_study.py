@@ -101,7 +101,7 @@ class _Item:
         digest = hashlib.sha256(repr((self.share, self.seed, self.curves.horizons.tolist())).encode())
         for array in (self.curves.normalised, self.curves.steps, self.curves.untrained):
             digest.update(b"/" if array is None else np.ascontiguousarray(array).tobytes())
-        name = getattr(self.engine, "name", None) or self.engine.label  # type: ignore[union-attr]
+        name = self.engine.label if isinstance(self.engine, Contender) else self.engine.name
         return f"{name}/{self.curves.name}/{self.share:g}/{_engine_digest(self.engine)}/{digest.hexdigest()[:16]}"
 
 

@@ -184,13 +184,13 @@ def _error(line: Array) -> Array:
 
 
 def seconds_per_forecast(forecaster: Forecaster, runs: TaskRuns, most: int = 30) -> float:
-    """What a decision costs in a training loop: a real stopper on the first values of a run."""
+    """Processor time of a decision in a training loop: a real stopper on the first values of a run."""
     whole = np.isfinite(runs.values).all(axis=1)
     values = runs.values[int(np.argmax(whole))][: min(most, runs.horizon - 1)]
     values = values[np.isfinite(values)]
     stopper = Stopper(runs.horizon, runs.metric, min_steps=1, best=float(values[0]), forecaster=forecaster)
     stopper.update(1, values[0])  # the first call warms up
-    start = time.perf_counter()
+    start = time.process_time()
     for step, value in enumerate(values[1:], start=2):
         stopper.update(step, value)
-    return (time.perf_counter() - start) / max(len(values) - 1, 1)
+    return (time.process_time() - start) / max(len(values) - 1, 1)

@@ -99,27 +99,26 @@ def write(results: Sequence[TaskResult], folder: Path) -> None:
 
 
 def markdown(results: Sequence[TaskResult]) -> str:
-    """Tables: all rules per benchmark, then the usual ones per task."""
-    parts = [summary_table(results)]
-    for name, group in by_benchmark(results):
-        parts.append(f"### {name}\n\n{task_table(group)}")
+    """Tables: the usual rules per benchmark, what changes with their settings, and the usual rules per task."""
+    found = summaries(results)
+    usual = [item for item in found if _is_shown(item)]
+    parts = [
+        f"### Average\n\n{_summary_table(usual)}",
+        f"### Other settings\n\n{_summary_table([item for item in found if item not in usual])}",
+        *(f"### {name}\n\n{task_table(group)}" for name, group in by_benchmark(results)),
+    ]
     return "\n\n".join(parts) + "\n"
 
 
 def summary_table(results: Sequence[TaskResult]) -> str:
+    """All rules per benchmark."""
+    return _summary_table(summaries(results))
+
+
+def _summary_table(items: Sequence[Summary]) -> str:
     heading = (
-        "benchmark",
-        "rule",
-        "confidence",
-        "tasks",
-        "speed-up, mean",
-        "least",
-        "most",
-        "tasks below 1x",
-        "of the average regret",
-        "wrong of stopped",
-        "wrong of all",
-        "forecasts, s per search",
+        *("benchmark", "rule", "confidence", "tasks", "speed-up, mean", "least", "most", "tasks below 1x"),
+        *("of the average regret", "wrong of stopped", "wrong of all", "forecasts, s per search"),
     )
     lines = [
         (
@@ -136,7 +135,7 @@ def summary_table(results: Sequence[TaskResult]) -> str:
             f"{item.false_stop_share:.2%}",
             f"{item.overhead:.1f}" if item.overhead else "",
         )
-        for item in summaries(results)
+        for item in items
     ]
     return _table(heading, lines)
 
@@ -169,7 +168,7 @@ def _with_error(row: Row) -> str:
     return f"{row.final_regret:.3g} ± {row.final_regret_error:.1g}"
 
 
-def _is_shown(row: Row) -> bool:
+def _is_shown(row: Row | Summary) -> bool:
     return row.rule in _SHOWN and row.confidence in (None, USUAL_CONFIDENCE)
 
 

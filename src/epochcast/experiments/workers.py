@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -150,13 +151,26 @@ def _connect(address: str | None) -> Any:
         import ray
     except ImportError:
         raise MissingExtraError("ray", "cluster") from None
-    if not ray.is_initialized():
-        if address is None:
-            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster of our own sends no reports
-            ray.init(include_dashboard=False, log_to_driver=False)
-        else:
-            try:
-                ray.init(address=address, log_to_driver=False)
-            except ConnectionError as error:
-                raise ConfigError(f"no Ray cluster answers at address={address!r}: {error}") from None
+    if ray.is_initialized():
+        return ray
+    if address is None:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster of our own sends no reports
+        ray.init(include_dashboard=False, log_to_driver=False)
+        return ray
+    _knock(address)
+    try:
+        ray.init(address=address, log_to_driver=False)
+    except ConnectionError as error:
+        raise ConfigError(f"no Ray cluster answers at address={address!r}: {error}") from None
     return ray
+
+
+def _knock(address: str) -> None:
+    """Raise if nothing listens at host:port, which Ray itself would wait minutes to find out."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdigit():
+        return  # such as "auto"
+    try:
+        socket.create_connection((host, int(port)), timeout=10.0).close()
+    except OSError as error:
+        raise ConfigError(f"no Ray cluster answers at address={address!r}: {error}") from None

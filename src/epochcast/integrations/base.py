@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 from epochcast.curve import Metric
-from epochcast.errors import ConfigError, InputError
+from epochcast.errors import ConfigError, EpochcastError, InputError
 from epochcast.forecast import Forecaster
 from epochcast.integrations.names import metric_by_name, metric_of
 from epochcast.stopping import Decision, Stopper, StoppingRule
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Seen = Iterable[tuple[float, float]]  # (step, value) of a run
 _SHORTEST = 2  # steps of a run that leaves anything to forecast
-_MOST_CHECKS = 100  # of a run, unless `check_every` says otherwise: boosters have thousands of rounds
+_MOST_CHECKS = 10  # of a run, unless `check_every` says otherwise: a forecast takes milliseconds, a round may too
 _log = logging.getLogger("epochcast")
 
 
@@ -107,7 +107,7 @@ class StopperCallback:
         if not self.running:
             return False
         if self.monitor not in logs:
-            if not self._seen:
+            if not self._checked:
                 raise InputError(
                     f"{self.monitor!r} is not logged; these names are: {', '.join(sorted(logs)) or 'none'}"
                 )
@@ -132,7 +132,7 @@ class StopperCallback:
         if self.stopper is None:
             assert self._end is not None
             options: StopperOptions = {**self.options}
-            if "cutoffs" not in options:
+            if options.get("cutoffs") is None:
                 options.setdefault("check_every", max(1, self._end // _MOST_CHECKS))
             self.stopper = Stopper(self._end, metric_of(self.monitor, self.metric, minimize), **options)
         if not self._checked:
@@ -184,7 +184,7 @@ def harmless(doing: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        _log.warning("%s failed, training goes on: %s", doing, error, exc_info=not isinstance(error, ValueError))
+        _log.warning("%s failed, training goes on: %s", doing, error, exc_info=not isinstance(error, EpochcastError))
 
 
 def newest(evaluations: Mapping[str, Mapping[str, Sequence[Any]]]) -> dict[str, Any]:

@@ -35,8 +35,8 @@ class EpochcastPruner(BasePruner):
     """Prunes a trial once its forecast leaves it too small a chance to beat the best completed trial.
 
     `horizon` is the number of steps that a trial reports if it is not pruned, `metric` what it reports (may be left
-    out for losses). All other options are those of `epochcast.Stopper`: `confidence`, `min_steps`, `check_every`,
-    `dry_run`, `best`, ...
+    out for losses). All other options are those of `epochcast.Stopper`: `confidence`, `min_steps` (4 unless given),
+    `check_every` (a trial is checked about 20 times unless given), `dry_run`, `best`, ...
 
     The value to beat is the best that a completed trial returned, so an objective must return what it reports: its
     best or its last value. Everything is taken from the storage, which any number of processes may share. A trial

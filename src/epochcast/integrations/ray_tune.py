@@ -34,8 +34,9 @@ class EpochcastStopper(TuneStopper):
 
     `monitor` is the name under which trials report the metric, `metric` says what it measures (from its name where
     that is well known), `horizon` is the number of steps of a whole trial. `step` names what counts the steps. All
-    other options are those of `epochcast.Stopper`. With `target="any"` a trial has to beat every value that another
-    has reached so far, with "final" the last values of those that came to the horizon.
+    other options are those of `epochcast.Stopper`; unless they are given, `min_steps` is 4 and a trial is checked about
+    20 times. With `target="any"` a trial has to beat every value that another has reached so far, with "final" the
+    last values of those that came to the horizon.
     """
 
     def __init__(

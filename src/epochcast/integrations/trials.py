@@ -15,6 +15,8 @@ from epochcast.stopping import Decision, Reason, Stopper
 if TYPE_CHECKING:
     from typing import Unpack
 
+_WARM_UP = 4  # values of a trial that are seen before it is judged
+_MOST_CHECKS = 20  # of a trial: a forecast takes milliseconds
 _log = logging.getLogger("epochcast")
 
 
@@ -23,14 +25,19 @@ class Trials:
 
     A trial has to beat the best of the other trials so far: with `target="any"` every value that one of them has
     reached counts, with "final" only the last value of those that came to the horizon. `best` is a further value to
-    beat. Options are those of `epochcast.Stopper`. `decisions` holds the newest decision on each trial.
+    beat. Options are those of `epochcast.Stopper`, but `min_steps` is 4 unless it is given, and `check_every` such that
+    a trial is checked about 20 times. `decisions` holds the newest decision on each trial.
     """
 
     def __init__(self, horizon: int, metric: Metric | str, **options: Unpack[StopperOptions]) -> None:
         self._stoppers: dict[str, Stopper] = {}  # of trials that are not over
+        self._last_steps: dict[str, float] = {}
         self._reached: dict[str, float] = {}  # what each trial offers to beat
+        first = Stopper(horizon, metric, **options)  # an unusable option is refused now, not in the middle of a search
+        options = {"min_steps": _WARM_UP, **options}
+        if "cutoffs" not in options:
+            options = {"check_every": max(1, first.horizon // _MOST_CHECKS), **options}
         self._horizon, self._metric, self._options = horizon, metric, options
-        first = self._new_stopper()  # an unusable option is refused now rather than in the middle of a search
         self.minimize, self._known_best = first.metric.minimize, first.best
         self.decisions: dict[str, Decision] = {}
 
@@ -54,17 +61,21 @@ class Trials:
         A decision to stop is kept. None if there is nothing to decide on, or if the forecast failed, which is logged.
         """
         with harmless(f"judging trial {trial}"):
-            decision = self.decisions.get(trial)
-            if decision is not None and decision.stop:
-                return decision
-            for step, value in seen:
-                if decision is None or step > decision.step:
-                    decision = self._update(trial, step, value, best)
-            if decision is not None and decision.stop:
-                _log.info("trial %s: %s", trial, decision)
-            if decision is not None and (decision.stop or decision.reason is Reason.FINISHED):
+            verdict = self.decisions.get(trial)
+            if verdict is not None and verdict.stop:
+                return verdict
+            last_step = self._last_steps.get(trial, -1.0)
+            news = [self._update(trial, step, value, best) for step, value in seen if step > last_step]
+            if not news:
+                return verdict
+            # Between two questions several values may come, and the check may have fallen on one before the newest.
+            verdict = next((decision for decision in reversed(news) if decision.reason is not Reason.NOT_DUE), news[-1])
+            self.decisions[trial] = verdict
+            if verdict.stop:
+                _log.info("trial %s: %s", trial, verdict)
+            if verdict.stop or verdict.reason is Reason.FINISHED:
                 self._stoppers.pop(trial, None)  # with all that its model remembers
-            return decision
+            return verdict
         return None
 
     def _update(self, trial: str, step: float, value: float, best: float | None) -> Decision:
@@ -73,9 +84,9 @@ class Trials:
         stopper = self._stoppers[trial]
         stopper.best = best if self._known_best is None else self._better(best, self._known_best)
         decision = stopper.update(step, value)
+        self._last_steps[trial] = step
         if math.isfinite(value) and (stopper.target == "any" or decision.reason is Reason.FINISHED):
             self._reached[trial] = self._better(self._reached.get(trial), float(value))
-        self.decisions[trial] = decision
         return decision
 
     def _best_of_others(self, trial: str) -> float | None:

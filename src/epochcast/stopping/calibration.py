@@ -30,9 +30,9 @@ from epochcast.distributions import Distribution
 from epochcast.errors import InputError
 from epochcast.forecast import Forecast, Forecaster
 from epochcast.runtime import Engine
-from epochcast.stopping.decision import Target, chance_to_beat, rest_of_run
+from epochcast.stopping.decision import Target, chance_to_beat, check_confidence, rest_of_run
 
-SMALLEST_CONFIDENCE = 0.5  # a run that is more likely than not to win is never stopped
+SMALLEST_CONFIDENCE = 0.5  # by default a run that is more likely than not to win is never stopped
 LARGEST_CONFIDENCE = 1.0 - 1e-12  # chances below what this leaves are rounding
 _SLACK = 1e-3  # share of the chance left as a margin: engines agree on it only up to rounding
 _CHUNK = 128  # runs forecast at once: bounds the memory
@@ -43,7 +43,7 @@ class AllCutoffs(Protocol):
     """An engine that forecasts finished runs from every cutoff in one pass, such as a streaming network."""
 
     def predict_all_cutoffs(
-        self, values: Array, horizon: int, first: int = 0
+        self, values: Array, horizon: int, first: int = 0, untrained: Array | None = None
     ) -> Iterable[tuple[Sequence[int], Distribution]]: ...
 
 
@@ -188,7 +188,10 @@ def _in_one_pass(
     values, horizon, metric, steps = _seen(runs, 1)
     normalizer = forecaster.forecast(values, horizon, metric, steps, at=[horizon]).normalizer
     counted = np.broadcast_to(np.arange(1.0, horizon + 1.0), runs.values.shape)
-    for block, mixture in engine.predict_all_cutoffs(normalizer.forward(runs.values), horizon):
+    before = None
+    if runs.untrained is not None and getattr(engine, "reads_untrained", False):
+        before = normalizer.forward(runs.untrained[:, None])[:, 0]
+    for block, mixture in engine.predict_all_cutoffs(normalizer.forward(runs.values), horizon, untrained=before):
         for position, cutoff in enumerate(block):
             if cutoff not in wanted:
                 continue
@@ -208,18 +211,20 @@ def calibrate(
     goal: float | None = None,
     min_gain: float = 0.0,
     weigh_rest: bool = False,
+    least_confidence: float = SMALLEST_CONFIDENCE,
 ) -> Guarantee:
     """The smallest confidence at which the rule, checked at `cutoffs`, stops at most a share `risk` of runs wrongly."""
     if not 0.0 < risk < 1.0:
         raise InputError(f"risk={risk} must lie between 0 and 1, both excluded; 0.05 is usual")
     if len(cutoffs) == 0:
         raise InputError("the rule never checks a run, so there is nothing to calibrate; lower min_steps")
+    check_confidence(least_confidence)
     if not 0.0 <= min_gain < math.inf or (min_gain and goal is not None):
         raise InputError(f"min_gain={min_gain} must be finite, not negative, and 0 beside a goal")
     options: Any = {"target": target, "goal": goal, "min_gain": min_gain, "weigh_rest": weigh_rest}
     worst = lowest_chances(runs, forecaster, cutoffs, **options)
     contenders = int(np.isfinite(worst).sum())
-    confidence = smallest_confidence(worst, risk)
+    confidence = smallest_confidence(worst, risk, least_confidence)
     if contenders <= _allowed(len(runs), risk):
         warnings.warn(
             f"only {contenders} of {len(runs)} finished runs could be stopped wrongly, so a risk of {risk:g} is met "
@@ -264,8 +269,11 @@ def lowest_chances(
     return worst
 
 
-def smallest_confidence(worst: Array, risk: float) -> float:
-    """The smallest confidence whose share R of wrong stops among n runs has n / (n + 1) R + 1 / (n + 1) <= risk."""
+def smallest_confidence(worst: Array, risk: float, least: float = SMALLEST_CONFIDENCE) -> float:
+    """The smallest confidence whose share R of wrong stops among n runs has n / (n + 1) R + 1 / (n + 1) <= risk.
+
+    It is at least `least`.
+    """
     count = len(worst)
     allowed = _allowed(count, risk)
     always = int((worst <= 1.0 - LARGEST_CONFIDENCE).sum())
@@ -277,7 +285,7 @@ def smallest_confidence(worst: Array, risk: float) -> float:
             "that risk"
         )
     first_kept = float(np.sort(worst)[allowed]) if allowed < count else math.inf
-    return 1.0 - min(first_kept * (1.0 - _SLACK), 1.0 - SMALLEST_CONFIDENCE)
+    return 1.0 - min(first_kept * (1.0 - _SLACK), 1.0 - least)
 
 
 def _allowed(count: int, risk: float) -> int:

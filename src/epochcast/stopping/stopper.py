@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from epochcast.curve import Metric, as_metric
 from epochcast.errors import ConfigError, InputError
 from epochcast.forecast import Forecast, Forecaster, Stream
-from epochcast.stopping.calibration import FinishedRuns, Guarantee, calibrate
+from epochcast.stopping.calibration import SMALLEST_CONFIDENCE, FinishedRuns, Guarantee, calibrate
 from epochcast.stopping.decision import Decision, Reason, Target, check_confidence, decide, final_of, rest_of_run
 from epochcast.stopping.search import NonFinite, Search, state_of
 from epochcast.weights import models, registry
@@ -92,12 +92,15 @@ class Stopper(Search):
         horizon: int | None = None,
         untrained: ArrayLike | None = None,
         min_gain: float = 0.0,
+        least_confidence: float = SMALLEST_CONFIDENCE,
         **options: Any,
     ) -> Self:
         """A stopper whose confidence is chosen on finished runs so that wrong stops stay below a bound.
 
         `finished_runs` are complete runs [run, step] on steps 1..horizon; `untrained` holds their values before
-        training where those are known. Options are those of `Stopper`, without the confidence.
+        training where those are known. Options are those of `Stopper`, without the confidence. The confidence is at
+        least `least_confidence`: where forecasts are good, a risk would often allow to stop runs that will rather win
+        than lose. Lower it to use up the risk in favour of the epochs saved.
 
         **The bound.** Let a new run be exchangeable with the finished runs, as when all configurations are drawn
         independently from one distribution. Then the probability that this stopper stops it, although a later value
@@ -129,6 +132,7 @@ class Stopper(Search):
             goal=stopper.goal,
             min_gain=min_gain,
             weigh_rest=stopper.weigh_rest,
+            least_confidence=least_confidence,
         )
         stopper.confidence = stopper.guarantee.confidence
         return stopper

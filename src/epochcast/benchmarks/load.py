@@ -1,0 +1,99 @@
+"""One way in: `load(path)` finds out what lies there and reads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from epochcast.benchmarks.collection import Collection, Skipped
+from epochcast.benchmarks.curveset import CurveSet
+from epochcast.benchmarks.json_stream import first_character
+from epochcast.benchmarks.lcbench import read_nested_json, refuse_pickle
+from epochcast.benchmarks.npz import arrays_of, digits_bench, read_npz
+from epochcast.benchmarks.pd1 import read_pd1
+from epochcast.benchmarks.runs import read_run_folder
+from epochcast.benchmarks.tables import is_long_table, read_long_table
+from epochcast.benchmarks.taskset import is_taskset, read_taskset, read_taskset_json
+from epochcast.curve import Metric
+from epochcast.errors import InputError
+
+SHIPPED = "digits_bench"
+_PICKLES = (".pth", ".pt", ".p", ".pkl", ".pickle", ".pbz2", ".pickle.pbz2", ".joblib")
+_ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".7z")
+_READ = (".npz", ".json", ".json.gz", ".jsonl", ".jsonl.gz", ".csv", ".csv.gz")
+
+
+def load(
+    path: str | Path, *, metric: str | None = None, kind: Metric | str | None = None, skip_bad: bool = False
+) -> Collection:
+    """The curve sets of a file or a folder; `digits_bench` is the collection that ships with epochcast.
+
+    `metric` chooses among the metrics of a file by the name it has there; `kind` says what a column of logs measures.
+    What is bad is an error that names file and place, or with `skip_bad` left out and listed.
+    """
+    path = Path(path)
+    if str(path) == SHIPPED:
+        return Collection(path, "shipped with epochcast", (digits_bench("accuracy"), digits_bench("log_loss")))
+    if path.is_dir():
+        return _folder(path, metric, kind, skip_bad)
+    if not path.is_file():
+        raise InputError(f"{path} does not exist; give a file, a folder or {SHIPPED}")
+    return _file(path, metric, skip_bad)
+
+
+def _file(path: Path, metric: str | None, skip_bad: bool) -> Collection:
+    name = path.name.lower()
+    if name.endswith(_PICKLES):
+        raise refuse_pickle(path)
+    if name.endswith(_ARCHIVES):
+        raise InputError(f"{path} is an archive; unpack it and load what it holds")
+    if name.endswith(".npz"):
+        return _npz(path, metric, skip_bad)
+    if name.endswith((".json", ".json.gz")):
+        is_list = first_character(path) == "["
+        return (read_taskset_json if is_list else read_nested_json)(path, metric, skip_bad=skip_bad)
+    if name.endswith((".jsonl", ".jsonl.gz", ".csv.gz")) or (name.endswith(".csv") and not is_long_table(path)):
+        return read_pd1(path, metric, skip_bad=skip_bad)
+    if name.endswith(".csv"):
+        return read_long_table(path, metric, skip_bad=skip_bad)
+    raise InputError(f"{path} is of no format that is known; collections end in {', '.join(_READ)}")
+
+
+def _npz(path: Path, metric: str | None, skip_bad: bool) -> Collection:
+    if is_taskset(arrays_of(path)):
+        return read_taskset([path], metric, skip_bad=skip_bad)
+    skipped: list[Skipped] = []
+    curves = read_npz(path, values=metric or "curves", skipped=skipped if skip_bad else None)
+    return Collection(path, "npz", (curves,), tuple(skipped))
+
+
+def _folder(path: Path, metric: str | None, kind: Metric | str | None, skip_bad: bool) -> Collection:
+    """All collections in a folder; else the TaskSet files below it; else its logs."""
+    files = [file for file in sorted(path.iterdir()) if file.is_file() and file.name.lower().endswith(_READ)]
+    files = [file for file in files if not file.name.endswith(".csv") or is_long_table(file)]
+    if kind is None and files:
+        return _joined(path, files, metric, skip_bad)
+    below = sorted(path.glob("*/*_replica*.npz"))
+    if below:
+        return read_taskset(below, metric, skip_bad=skip_bad)
+    for file in sorted(path.iterdir()):
+        if file.name.lower().endswith(_PICKLES):
+            raise refuse_pickle(file)
+    return read_run_folder(path, metric, kind=kind, skip_bad=skip_bad)
+
+
+def _joined(path: Path, files: list[Path], metric: str | None, skip_bad: bool) -> Collection:
+    sets: list[CurveSet] = []
+    skipped: list[Skipped] = []
+    for file in files:
+        try:
+            found = _file(file, metric, skip_bad)
+        except InputError as error:
+            if not skip_bad:
+                raise
+            skipped.append(Skipped(file, "", str(error)))
+            continue
+        sets += found.sets
+        skipped += found.skipped
+    if not sets:
+        raise InputError(f"{path}: none of its {len(files)} collections can be read: {skipped[0].reason}")
+    return Collection(path, f"folder of {len(sets)} collections", tuple(sets), tuple(skipped))

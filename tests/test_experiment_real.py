@@ -1,0 +1,305 @@
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.integrate import trapezoid
+from typer.testing import CliRunner
+
+from epochcast.baselines import LastValue
+from epochcast.benchmarks import CurveSet, digits_bench
+from epochcast.cli import app
+from epochcast.curve import Curves, Metric
+from epochcast.distributions import Array, Bars, Distribution, Mixture
+from epochcast.errors import InputError
+from epochcast.experiments import harness, real, real_report, real_rows, real_study
+from epochcast.experiments.crps import crps
+from epochcast.experiments.real_study import Plan
+
+ACCURACY = Metric("accuracy", False, (0.0, 1.0), (0.0, 1.0))
+FAST = ("last-value", "power-law")
+
+
+# --- CRPS -------------------------------------------------------------------------------------------------------------
+
+
+def integrated(distribution: Distribution, y: float) -> float:
+    """The CRPS of a single distribution by its definition: the integral of (F(x) - 1{x >= y})^2."""
+    total = 0.0
+    for ends, step in (((-6.0, y), 0.0), ((y, 7.0), 1.0)):
+        grid = np.linspace(*ends, 100_001)
+        below = np.concatenate([distribution.cdf(part) for part in np.array_split(grid, 10)])
+        total += float(trapezoid((below - step) ** 2, grid))
+    return total
+
+
+@pytest.mark.parametrize("y", [-1.0, 0.2, 0.5, 0.97, 2.0])
+def test_crps_of_a_mixture_equals_the_integral(y: float) -> None:
+    rng = np.random.default_rng(0)
+    mixture = Mixture.of(rng.normal(size=(1, 4)), rng.random((1, 4)), np.log(0.05 + 0.3 * rng.random((1, 4))))
+    assert crps(mixture, [y])[0] == pytest.approx(integrated(mixture, y), abs=1e-5)
+
+
+@pytest.mark.parametrize("y", [-1.0, 0.0, 0.2, 0.5, 0.97, 2.0])
+def test_crps_of_bars_equals_the_integral(y: float) -> None:
+    rng = np.random.default_rng(0)
+    bars = Bars(np.sort(rng.random(21)), 2.0 * rng.normal(size=(1, 20)))
+    assert crps(bars, [y])[0] == pytest.approx(integrated(bars, y), abs=1e-5)
+
+
+def test_crps_of_many_equal_components_is_that_of_one() -> None:
+    one = Mixture(np.zeros((1, 1)), np.full((1, 1), 0.3), np.full((1, 1), -2.0))
+    many = Mixture(np.full((1, 1000), -math.log(1000)), np.full((1, 1000), 0.3), np.full((1, 1000), -2.0))
+    np.testing.assert_allclose(crps(many, [0.5]), crps(one, [0.5]), rtol=1e-9)
+
+
+def test_crps_is_smallest_for_the_true_distribution() -> None:
+    values = np.random.default_rng(0).normal(0.5, 0.1, 20_000)
+
+    def mean_score(mean: float, scale: float) -> float:
+        shape = (len(values), 1)
+        mixture = Mixture(np.zeros(shape), np.full(shape, mean), np.full(shape, math.log(scale)))
+        return float(crps(mixture, values).mean())
+
+    best = mean_score(0.5, 0.1)
+    assert all(mean_score(*wrong) > best + 1e-3 for wrong in ((0.5, 0.05), (0.5, 0.2), (0.56, 0.1)))
+
+
+# --- scores -----------------------------------------------------------------------------------------------------------
+
+
+class Oracle:
+    """Knows that the value at step t is t / 100, give or take 0.01."""
+
+    name = "oracle"
+    grid: int | None = None
+    scale = 0.01
+
+    def predict(self, curves: Curves, queries: Array, horizon: float) -> Mixture:
+        shape = (*queries.shape, 1)
+        return Mixture(np.zeros(shape), (queries / 100.0)[..., None], np.full(shape, math.log(self.scale)))
+
+
+class Boaster(Oracle):
+    name = "boaster"
+    scale = 0.003
+
+
+def rising(count: int = 300, length: int = 50) -> CurveSet:
+    noise = 0.01 * np.random.default_rng(0).standard_normal((count, length))
+    return CurveSet.of("rising", np.arange(1.0, length + 1.0) / 100.0 + noise, Metric.unit())
+
+
+def test_score_of_the_true_engine_is_calibrated_and_a_boaster_is_not() -> None:
+    true, boast = (real.score(engine, rising(), 0.4) for engine in (Oracle(), Boaster()))
+    expected = -math.log(0.01) - 0.5 * math.log(2.0 * math.pi * math.e)
+    assert true.log_likelihood.mean() == pytest.approx(expected, abs=0.02)
+    assert true.squared_error.mean() == pytest.approx(1e-4, rel=0.1)
+    assert true.inside90.mean() == pytest.approx(0.9, abs=0.02)
+    assert boast.inside90.mean() < 0.6
+    assert boast.log_likelihood.mean() < true.log_likelihood.mean() - 1.0
+
+
+def test_score_leaves_out_curves_without_values_on_both_sides() -> None:
+    values = np.full((3, 10), 0.5)
+    values[1, 3:] = np.nan  # diverged before the cutoff
+    values[2, :] = np.nan  # diverged at once
+    scores = real.score(LastValue(), CurveSet.of("mine", values, ACCURACY), 0.5)
+    assert scores.rows.tolist() == [0]
+
+
+def test_score_of_curves_with_own_horizons_equals_that_of_each_alone() -> None:
+    rng = np.random.default_rng(0)
+    steps = np.cumsum(rng.integers(1, 9, (4, 20)), axis=1).astype(float)
+    curves = CurveSet.of("mine", rng.random((4, 20)), ACCURACY, steps=steps)
+    together = real.score(LastValue(), curves, 0.4)
+    for row in range(4):
+        alone = real.score(LastValue(), curves[[row]], 0.4)
+        np.testing.assert_allclose(together.log_likelihood[row], alone.log_likelihood[0])
+        np.testing.assert_allclose(together.crps[row], alone.crps[0])
+
+
+def test_engine_that_reads_the_untrained_value_is_shown_it() -> None:
+    class Looker(LastValue):
+        reads_untrained = True
+        first_steps: Array | None = None
+
+        def predict(self, curves: Curves, queries: Array, horizon: float) -> Mixture:
+            self.first_steps = curves.steps[:, 0]
+            return super().predict(curves, queries, horizon)
+
+    looker = Looker()
+    real.score(looker, digits_bench().sample(5), 0.5)
+    assert looker.first_steps is not None
+    assert (looker.first_steps == 0.0).all()
+
+
+def test_engine_with_a_grid_gets_long_curves_thinned() -> None:
+    class Gridded(LastValue):
+        grid = 100
+        horizons: tuple[float, ...] = ()
+
+        def predict(self, curves: Curves, queries: Array, horizon: float) -> Mixture:
+            self.horizons = (*self.horizons, horizon)
+            assert queries.max() <= 100.0
+            return super().predict(curves, queries, horizon)
+
+    engine = Gridded()
+    real.score(engine, CurveSet.of("long", np.random.default_rng(0).random((3, 400)), ACCURACY), 0.5)
+    assert engine.horizons == (100.0,)
+
+
+# --- the study --------------------------------------------------------------------------------------------------------
+
+
+def small_plan(**changes: Any) -> Plan:
+    return replace(Plan(engines=FAST, curves=24, shares=(0.2, 0.8)), **changes)
+
+
+def test_study_scores_every_engine_on_the_same_curves() -> None:
+    collections = real_study.prepared(digits_bench(), small_plan())
+    scored = real_study.run(collections, small_plan(engines=(*FAST, "empirical-gp")))
+    assert [(entry.engine, entry.share) for entry in scored[:3]] == [
+        ("last-value", 0.2),
+        ("power-law", 0.2),
+        ("empirical-gp", 0.2),
+    ]
+    for group in real_rows.groups(scored):
+        assert all(np.array_equal(entry.scores.rows, group[0].scores.rows) for entry in group)
+
+
+def test_study_in_chunks_equals_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    collections = real_study.prepared(digits_bench(), small_plan())
+    whole = real_study.run(collections, small_plan())
+    monkeypatch.setattr(real_study, "_CHUNK", 7)
+    chunks = real_study.run(collections, small_plan())
+    for one, other in zip(whole, chunks, strict=True):
+        np.testing.assert_array_equal(one.scores.rows, other.scores.rows)
+        np.testing.assert_allclose(one.scores.log_likelihood, other.scores.log_likelihood, rtol=1e-9)
+
+
+def test_study_with_a_store_computes_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    collections = real_study.prepared(digits_bench(), small_plan())
+    first = real_study.run(collections, small_plan(), harness.Store(tmp_path / "scores.jsonl"))
+    monkeypatch.setattr(real_study, "score_item", None)
+    again = real_study.run(collections, small_plan(), harness.Store(tmp_path / "scores.jsonl"))
+    for one, other in zip(first, again, strict=True):
+        np.testing.assert_array_equal(one.scores.log_likelihood, other.scores.log_likelihood)
+
+
+def test_study_key_changes_with_curves_cutoff_and_engine() -> None:
+    curves = digits_bench().sample(3)
+    entrants = real_study.entrants(small_plan())
+    item = real_study._Item(entrants[0], curves, 0.2, 0)
+    others = [
+        replace(item, curves=digits_bench("log_loss").sample(3)),
+        replace(item, share=0.4),
+        replace(item, engine=entrants[1]),
+        replace(item, seed=1),
+    ]
+    assert len({item.key, *(other.key for other in others)}) == 5
+    assert replace(item).key == item.key
+
+
+def test_taskset_is_prepared_as_good_and_bad_halves() -> None:
+    taskset = replace(digits_bench("log_loss"), name="taskset")
+    good, bad = real_study.prepared(taskset, small_plan(curves=100))
+    assert (good.name, bad.name) == ("taskset-good", "taskset-bad")
+    assert len(good) == len(bad) == 50
+    assert good.best_normalised.mean() > bad.best_normalised.mean()
+
+
+def test_samplers_get_few_curves_that_every_engine_scored() -> None:
+    plan = small_plan(engines=("last-value", "exact"), curves=24, sampler_curves=2, shares=(0.2,))
+    rows = real_study.sampler_rows(real_study.prepared(digits_bench(), plan)[0], plan)
+    assert len(rows) == 2
+    assert [entrant.sampled for entrant in real_study.entrants(plan)] == [False, True]
+
+
+@pytest.mark.slow
+def test_study_with_a_sampler_has_paired_rows() -> None:
+    plan = small_plan(engines=("last-value", "exact"), curves=24, sampler_curves=2, shares=(0.4,))
+    scored = real_study.run(real_study.prepared(digits_bench(), plan), plan)
+    rows = real_rows.rows_of(scored)
+    assert [(row.engine, row.paired, row.n) for row in rows[1:]] == [("last-value", True, 2), ("exact", True, 2)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"engines": ()}, "no engine"), ({"curves": 0}, "curves=0"), ({"shares": (1.0,)}, "cutoff 1")],
+)
+def test_plan_of_nothing_is_an_error(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        small_plan(**changes)
+
+
+# --- rows and report --------------------------------------------------------------------------------------------------
+
+
+def scored_by(engines: list[Any], share: float = 0.4) -> list[real_study.Scored]:
+    return [real_study.Scored("rising", e.name, share, False, real.score(e, rising(40), share), 1.0) for e in engines]
+
+
+def test_rows_rank_the_better_engine_first() -> None:
+    better, worse = real_rows.rows_of(scored_by([Oracle(), LastValue()]))
+    assert better.rank_log_likelihood < worse.rank_log_likelihood
+    assert better.rank_log_likelihood + worse.rank_log_likelihood == pytest.approx(3.0)
+    assert better.rank_squared_error == pytest.approx(1.0)
+    assert better.difference == 0.0
+    assert worse.difference == pytest.approx(worse.log_likelihood - better.log_likelihood)
+
+
+def test_rows_of_equal_engines_share_a_rank() -> None:
+    first, second = real_rows.rows_of(scored_by([Oracle(), Oracle()]))
+    assert first.rank_log_likelihood == second.rank_log_likelihood == 1.5
+
+
+def test_row_as_json_has_the_promised_fields_and_no_infinity() -> None:
+    scored = scored_by([Oracle()])
+    row = real_rows.rows_of(scored)[0]
+    promised = {"benchmark", "engine", "cutoff", "n", "log_likelihood", "log_likelihood_median"}
+    promised |= {"squared_error_median", "crps", "coverage90"}
+    assert promised <= row.to_dict().keys()
+    assert replace(row, log_likelihood=-math.inf).to_dict()["log_likelihood"] is None
+
+
+def test_report_says_where_the_first_engine_loses() -> None:
+    scored = scored_by([LastValue(), Oracle()])
+    text = real_report.markdown(real_rows.rows_of(scored), scored, Plan(engines=FAST), "epochcast evaluate real")
+    assert "## Where last-value loses" in text
+    assert "- rising at 40%: oracle, mean log-likelihood +" in text
+    won = real_report.markdown(real_rows.rows_of(scored[::-1]), scored[::-1], Plan(engines=FAST), "...")
+    assert "Nowhere by these measures." in won
+
+
+def test_command_prints_rows_as_json_and_writes_a_report(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    options = ["--engines", ",".join(FAST), "--curves", "10", "--cutoffs", "0.2,0.8", "--out", str(tmp_path), "--json"]
+    options += ["--benchmarks", "digits_bench_accuracy", "--cache", str(tmp_path / "scores.jsonl")]
+    result = CliRunner().invoke(app, ["evaluate", "real", *options])
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.stdout)
+    assert [(row["engine"], row["cutoff"]) for row in rows] == [(e, c) for c in (0.2, 0.8) for e in FAST]
+    text = (tmp_path / "real-curves.md").read_text(encoding="utf-8")
+    for line in text.splitlines():
+        if line.startswith("!["):
+            assert (tmp_path / line[line.index("(") + 1 : -1]).stat().st_size > 0
+    assert "epochcast evaluate real --data digits_bench --engines last-value,power-law" in text
+
+
+def test_command_skips_bad_files_when_told(tmp_path: Path) -> None:
+    (tmp_path / "broken.npz").write_bytes(b"PK")
+    arguments = ["evaluate", "real", "--data", str(tmp_path), "--data", "digits_bench", "--engines", "last-value"]
+    arguments += ["--curves", "5", "--cutoffs", "0.5", "--json"]
+    with pytest.raises(InputError, match=r"broken\.npz"):
+        CliRunner().invoke(app, arguments, catch_exceptions=False)
+
+
+def test_command_with_an_unknown_collection_names_those_there() -> None:
+    with pytest.raises(InputError, match=r"'lcbench' is not among .*digits_bench_accuracy"):
+        CliRunner().invoke(app, ["evaluate", "real", "--benchmarks", "lcbench"], catch_exceptions=False)
