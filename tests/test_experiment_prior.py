@@ -8,6 +8,7 @@ import json
 import shutil
 import zlib
 from dataclasses import replace
+from importlib import resources
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from epochcast.experiments.contenders import Contender, chain_config, contenders
 from epochcast.experiments.gallery import make_gallery
 from epochcast.experiments.harness import Store
 from epochcast.experiments.prior_comparison import Comparison, Plan, Scored, compare
-from epochcast.experiments.reference import Reference
+from epochcast.experiments.reference import FILE, Reference
 from epochcast.prior import paper
 from epochcast.sampling.mcmc import M1, M2, M3, McmcEngine
 from epochcast.weights import FOLDER
@@ -174,6 +175,7 @@ def test_comparison_stopped_in_the_middle_has_paired_results(comparison, plan, f
     (tmp_path / "prior.jsonl").write_text("".join(lines[: networks + 3 * per_curve + 1]))
     partial = compare(plan, Store(tmp_path / "prior.jsonl"), cached_only=True)
     assert np.flatnonzero(partial.paired).tolist() == [0, 1, 2]
+    assert {line.curves for line in prior_tables.lines(partial, NETWORK)} == {30, 3}  # the same at every cutoff
     resumed = compare(plan, Store(tmp_path / "prior.jsonl"))
     for before, after in zip(comparison.scored, resumed.scored, strict=True):
         assert np.array_equal(before.log_likelihood, after.log_likelihood, equal_nan=True)
@@ -236,6 +238,7 @@ def test_table_lines_without_any_paired_curve_say_nan():
     ]
     lines = prior_tables.lines(replace(made, scored=nothing), "exact")
     assert all(np.isnan(line.difference) and line.paired_curves == 0 for line in lines)
+    assert "| exact | 0 |  |  | 1.5 |" in prior_tables.as_markdown(replace(made, scored=nothing), "exact")
     assert "Difference" not in prior_tables.as_markdown(replace(made, scored=nothing), "exact")
 
 
@@ -317,6 +320,17 @@ def test_reference_of_nothing_is_refused():
     unknown = [replace(s, log_likelihood=s.log_likelihood * np.nan) for s in made.scored]
     with pytest.raises(InputError, match="first curve"):
         Reference.of(replace(made, scored=unknown))
+
+
+def test_reference_that_ships_fits_its_curves_and_its_two_runs_agree():
+    if not (resources.files("epochcast.data") / FILE).is_file():
+        pytest.skip("not made yet: scripts/make_exact_reference.py")
+    reference = Reference.load()
+    assert len(reference.draw().noisy) == reference.curves == len(reference.log_likelihood)
+    assert np.mean(reference.disagreement) < 0.02
+    oracle = prior.oracle_scores(reference.draw())
+    limit = np.stack([oracle[:, cutoff:].mean(axis=1) for cutoff in reference.cutoffs], axis=1)
+    assert (np.array(reference.log_likelihood) - limit).mean() < 0.0  # nobody beats the oracle on average
 
 
 # The command

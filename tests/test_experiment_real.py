@@ -292,12 +292,17 @@ def test_command_prints_rows_as_json_and_writes_a_report(tmp_path: Path) -> None
     assert "epochcast evaluate real --data digits_bench --engines last-value,power-law" in text
 
 
-def test_command_skips_bad_files_when_told(tmp_path: Path) -> None:
+def test_command_skips_and_lists_bad_files_only_when_told(tmp_path: Path) -> None:
     (tmp_path / "broken.npz").write_bytes(b"PK")
-    arguments = ["evaluate", "real", "--data", str(tmp_path), "--data", "digits_bench", "--engines", "last-value"]
-    arguments += ["--curves", "5", "--cutoffs", "0.5", "--json"]
+    curves = digits_bench().sample(6)
+    np.savez(tmp_path / "good.npz", curves=curves.values, metric=np.array("accuracy"), minimize=np.array(False))
+    arguments = ["evaluate", "real", "--data", str(tmp_path), "--engines", "last-value", "--cutoffs", "0.5", "--json"]
     with pytest.raises(InputError, match=r"broken\.npz"):
         CliRunner().invoke(app, arguments, catch_exceptions=False)
+    result = CliRunner().invoke(app, [*arguments, "--skip-bad"], catch_exceptions=False)
+    assert "left out" in result.stderr
+    assert "broken.npz" in result.stderr
+    assert {row["benchmark"] for row in json.loads(result.stdout)} == {"good"}
 
 
 def test_command_with_an_unknown_collection_names_those_there() -> None:

@@ -234,15 +234,18 @@ def test_goal_that_hardly_any_run_reaches_warns_that_the_bound_says_little() -> 
 
 
 def test_least_confidence_below_the_usual_one_uses_up_the_risk() -> None:
-    """A goal that most runs reach, and forecasts that know it: only runs likely to win are left to be stopped."""
+    worst = np.linspace(0.55, 0.95, 99)  # forecasts that know winners: each is likely to win at its worst moment
+    usual, bold = (smallest_confidence(worst, RISK, least) for least in (SMALLEST_CONFIDENCE, 0.001))
+    assert (usual, (worst <= 1.0 - usual).sum()) == (SMALLEST_CONFIDENCE, 0)
+    assert ((worst <= 1.0 - bold).sum() + 1) / (len(worst) + 1) == RISK
+
+
+def test_least_confidence_is_kept_by_the_calibrated_stopper() -> None:
     runs = random_walks(200, seed=6)
-    options: Any = {"metric": UP, "goal": -1.0, "target": "final", "forecaster": forecaster()}
-    usual, bold = (Stopper.calibrated(runs, RISK, **options, **more) for more in ({}, {"least_confidence": 0.001}))
-    assert (usual.confidence, bold.confidence < 0.4) == (SMALLEST_CONFIDENCE, True)
-    assert usual.guarantee is not None
-    assert bold.guarantee is not None
-    assert usual.guarantee.wrong_stops < bold.guarantee.wrong_stops
-    assert bold.guarantee.bound <= RISK
+    options: Any = {"metric": UP, "min_steps": 9, "min_gain": 0.001, "forecaster": forecaster()}
+    free, kept = (Stopper.calibrated(runs, 0.2, **options, least_confidence=least).confidence for least in (0.01, 0.9))
+    assert free < 0.9
+    assert kept == 0.9
 
 
 # --- Stopper.calibrated ---------------------------------------------------------------------------------------------

@@ -221,7 +221,9 @@ def evaluate_real(
 
 @evaluate_app.command("stopping")
 def evaluate_stopping(
-    data: Annotated[Path, typer.Option(help="a folder of learning-curve collections, or one .npz file")],
+    data: Annotated[
+        Path, typer.Option(help="a folder of learning-curve collections, one file of any known format, or digits_bench")
+    ],
     model: ModelOption = "default",
     benchmarks: Annotated[
         str, typer.Option(help="collections to take from the folder")

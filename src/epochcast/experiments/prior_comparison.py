@@ -170,6 +170,11 @@ class Comparison:
         """Mean log-likelihood [curve] of the unseen steps with curve and noise known."""
         return np.asarray(prior.oracle_scores(self.draw)[:, cutoff:].mean(axis=1))
 
+    def complete(self, label: str) -> Mask:
+        """The curves on which a contender has been scored at every cutoff."""
+        own = [scored.known for scored in self.scored if scored.contender.label == label]
+        return np.asarray(np.all(own, axis=0))
+
     @property
     def paired(self) -> Mask:
         """The curves on which every contender has been scored at every cutoff."""

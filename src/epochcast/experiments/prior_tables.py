@@ -35,7 +35,7 @@ THIRDS = ("quiet", "middle", "noisy")
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean and its standard error."""
+    """A mean and its standard error; unknown, and shown as nothing, for fewer than two values."""
 
     mean: float
     error: float
@@ -47,16 +47,16 @@ class Estimate:
         return cls(float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values))))
 
     def __str__(self) -> str:
-        return f"{self.mean:.3f} ± {self.error:.3f}"
+        return "" if math.isnan(self.error) else f"{self.mean:.3f} ± {self.error:.3f}"
 
     @property
     def signed(self) -> str:
-        return f"{self.mean:+.3f} ± {self.error:.3f}"
+        return "" if math.isnan(self.error) else f"{self.mean:+.3f} ± {self.error:.3f}"
 
 
 @dataclass(frozen=True)
 class Line:
-    """One contender at one cutoff: on all curves it was given, and on those that all contenders were given."""
+    """One contender at one cutoff: on all curves it knows at every cutoff, and on those that all contenders know."""
 
     engine: str
     cutoff: int
@@ -80,7 +80,7 @@ def lines(comparison: Comparison, reference: str) -> list[Line]:
 
 
 def _line(comparison: Comparison, scored: Scored, reference: str) -> Line:
-    known, paired = scored.known, comparison.paired
+    known, paired = comparison.complete(scored.contender.label), comparison.paired
     raw = Estimate.of(scored.log_likelihood[known])
     controlled = _controlled(comparison, scored)
     everywhere, together = Estimate.of(controlled[known]), Estimate.of(controlled[paired])
@@ -171,11 +171,11 @@ def _quality_table(comparison: Comparison, rows: Sequence[Line]) -> str:
     for own in _by_engine(comparison, rows):
         scores = [str(Estimate(row.controlled, row.controlled_error)) for row in own]
         seconds = np.array([row.seconds for row in own])
-        cost = f"{np.nanmean(seconds):.2g}" if not np.isnan(seconds).all() else ""
-        body.append([own[0].engine, f"{min(row.curves for row in own):,}", *scores, cost])
+        cost = f"{np.nanmean(seconds):.3g}" if not np.isnan(seconds).all() else ""
+        body.append([own[0].engine, f"{own[0].curves:,}", *scores, cost])
     if tuple(comparison.plan.cutoffs) == PAPER_CUTOFFS:
         body += [
-            [name, "10,000", *(f"{score:.3f}" for score in scores), f"{seconds:.2g}"]
+            [name, "10,000", *(f"{score:.3f}" for score in scores), f"{seconds:.3g}"]
             for name, (scores, seconds) in PAPER.items()
         ]
     limit = f"{paper.ORACLE_LOG_LIKELIHOOD:.3f}"

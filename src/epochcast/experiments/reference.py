@@ -63,7 +63,10 @@ class Reference:
     @classmethod
     def load(cls) -> Reference:
         """The reference that ships."""
-        return cls.from_json((resources.files("epochcast.data") / FILE).read_text())
+        file = resources.files("epochcast.data") / FILE
+        if not file.is_file():
+            raise InputError(f"{FILE} is missing from the installation; make it with scripts/make_exact_reference.py")
+        return cls.from_json(file.read_text())
 
     @classmethod
     def from_json(cls, text: str) -> Reference:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from epochcast.stopping.decision import check_confidence
 from epochcast.stopping.stopper import Stopper
 
 BASELINE = "no stopping"
+LEADERS_GO_ON = "fine, leaders go on"
 CONFIDENCES = (0.9, 0.95, 0.99, 0.999)
 PATIENCES = (2, 5, 10)
 MIN_STEPS = (1, 2, 3, 4, 5)
@@ -51,24 +52,28 @@ class Rule:
     min_steps: int | None = None
     patience: int | None = None
     coarse: bool = False
-    stop_leader: bool = False
+    stop_leader: bool = True  # as in the paper, whose best is that of any run thus far, the current one included
+    foresight: bool = False  # the ceiling: knows what will come
 
     def limits(self, pool: Pool, outlook: Outlook) -> Limits:
         if self.patience is not None:
             return patience(pool, self.patience)
-        if self.confidence is None or self.min_steps is None:
+        if self.min_steps is None:
             return never(pool)
         which = np.arange(self.min_steps - 1, len(outlook.checks))
         if self.coarse:
             count = len(outlook.checks) + 1
             wanted = {max(math.ceil(share * count - 1e-9), 1) - 1 for share in COARSE_CUTOFFS}
             which = which[np.isin(which, sorted(wanted))]
-        reach = outlook.at(self.confidence)[:, which]
-        return by_forecast(pool, reach, outlook.checks[which], stop_leader=self.stop_leader)
+        checks = outlook.checks[which]
+        if self.foresight or self.confidence is None:
+            known = by_forecast(pool, pool.later[:, checks - 1], checks, stop_leader=self.stop_leader)
+            return replace(known, forecast_at=np.zeros(pool.horizon, dtype=bool))
+        return by_forecast(pool, outlook.at(self.confidence)[:, which], checks, stop_leader=self.stop_leader)
 
 
 def rules_of(confidences: Sequence[float] = CONFIDENCES) -> list[Rule]:
-    """The rules of the paper, those of its appendix, and the fine rule that also ends a run that leads."""
+    """The rules of the paper, those of its appendix, the same without an end to runs that lead, and the ceilings."""
     for confidence in confidences:
         check_confidence(confidence)
     usual = USUAL_CONFIDENCE if USUAL_CONFIDENCE in confidences else confidences[0]
@@ -77,8 +82,10 @@ def rules_of(confidences: Sequence[float] = CONFIDENCES) -> list[Rule]:
         *(Rule(f"patience {k}", patience=k) for k in PATIENCES),
         *(Rule("fine", confidence, USUAL_MIN_STEPS) for confidence in confidences),
         *(Rule("coarse", confidence, USUAL_MIN_STEPS, coarse=True) for confidence in confidences),
-        *(Rule("fine, stops leaders", confidence, USUAL_MIN_STEPS, stop_leader=True) for confidence in confidences),
+        *(Rule(LEADERS_GO_ON, confidence, USUAL_MIN_STEPS, stop_leader=False) for confidence in confidences),
         *(Rule(f"fine from {least}", usual, least) for least in MIN_STEPS if least != USUAL_MIN_STEPS),
+        Rule("foresight", min_steps=USUAL_MIN_STEPS, foresight=True),
+        Rule("foresight, leaders go on", min_steps=USUAL_MIN_STEPS, foresight=True, stop_leader=False),
     ]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from epochcast.curve import Array
 from epochcast.errors import MissingExtraError
 from epochcast.experiments.selection import speedup
-from epochcast.experiments.stopping import BASELINE, USUAL_CONFIDENCE, Row
+from epochcast.experiments.stopping import BASELINE, LEADERS_GO_ON, USUAL_CONFIDENCE, Row
 from epochcast.experiments.stopping_study import TaskResult
 
 # Rules drawn and shown per task, with their colours.
@@ -24,8 +24,8 @@ _SHOWN = {
     "patience 5": "#f4a261",
     "patience 10": "#d1495b",
     "coarse": "#8ab1db",
+    LEADERS_GO_ON: "#2a9d8f",
     "fine": "#1d4e89",
-    "fine, stops leaders": "#2a9d8f",
 }
 
 

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.benchmarks import CurveSet, read_npz
+from epochcast.benchmarks import CurveSet, load
 from epochcast.curve import Array
 from epochcast.errors import InputError
 from epochcast.experiments import harness
 from epochcast.experiments.contenders import contenders
 from epochcast.experiments.harness import Progress, Store, Workers, fingerprint
 from epochcast.experiments.outlook import TaskRuns
-from epochcast.experiments.stopping import Row, Settings, evaluate_task
+from epochcast.experiments.stopping import Row, Settings, evaluate_task, rules_of
 
 BENCHMARKS = ("lcbench", "taskset", "nasbench201")
 
@@ -48,14 +48,12 @@ class TaskResult:
 
 
 def collections_in(data: Path, names: Sequence[str] = BENCHMARKS) -> list[CurveSet]:
-    """The collections of a folder by name, or the one in an `.npz` file."""
-    if data.is_file():
-        return [read_npz(data)]
+    """The `.npz` collections of a folder by name, or what any other path holds that `load` can read."""
     found = [data / f"{name}.npz" for name in names]
     present = [path for path in found if path.is_file()]
-    if not present:
+    if data.is_dir() and not present:
         raise InputError(f"{data} holds none of {', '.join(path.name for path in found)}")
-    return [read_npz(path) for path in present]
+    return [curves for path in present or [data] for curves in load(path).sets]
 
 
 def tasks_of(collections: Sequence[CurveSet], settings: Settings, wanted: Sequence[str] = ()) -> list[TaskRuns]:
@@ -82,7 +80,8 @@ def run(
 ) -> list[TaskResult]:
     """All rules on all tasks; tasks that the store holds are not computed again."""
     (contender,) = contenders([str(model)])
-    version = fingerprint({"model": contender.fingerprint, **asdict(settings)})
+    rules = [asdict(rule) for rule in rules_of(settings.confidences)]
+    version = fingerprint({"model": contender.fingerprint, "rules": rules, **asdict(settings)})
     items = {_key(runs, contender.label, version): runs for runs in tasks}
     function = partial(evaluate_task, model=contender, settings=settings)
     report = harness.run(function, items, store, workers, progress)

@@ -22,8 +22,8 @@ class RealPriorConfig:
     """Rates of the ingredients, each a probability; what a rate is a share of is said beside it."""
 
     # Whole curves, at most one each: shares of all curves. The rest are ordinary runs.
-    paper: float = 0.14  # a curve of the paper's prior with its white noise
-    constant: float = 0.05  # never moves at all
+    paper: float = 0.05  # a curve of the paper's prior with its white noise
+    constant: float = 0.04  # never moves at all
     toggling: float = 0.03  # a constant guess that changes: jumps between a few levels around chance
 
     # What is measured.
@@ -31,8 +31,8 @@ class RealPriorConfig:
     first_as_reference: float = 0.15  # of losses: normalised by their first value, for want of an untrained one
 
     # The learning-rate schedule, at most one each: shares of ordinary runs.
-    cosine: float = 0.24
-    polynomial: float = 0.16  # linear, root or square, some after a long hold
+    cosine: float = 0.28
+    polynomial: float = 0.18  # linear, root or square, some after a long hold
     exponential: float = 0.04
     drops: float = 0.15  # one to three sudden drops
     restarts: float = 0.03  # cosine cycles
@@ -43,15 +43,15 @@ class RealPriorConfig:
     rest: float = 0.30  # of cosine and polynomial ones: the rate does not decay to zero
     warmup: float = 0.25
     paced: float = 0.75  # progress goes with the sum of learning rates, not with the number of steps
-    gap: float = 0.80  # a high learning rate holds the curve below its trend until the schedule ends
-    gap_noise: float = 0.70  # of runs with a gap: fluctuations in proportion to it
+    gap: float = 0.85  # a high learning rate holds the curve below its trend until the schedule ends
+    gap_noise: float = 0.75  # of runs with a gap: fluctuations in proportion to it
     noise_follows_schedule: float = 0.85
 
     # The shape: shares of ordinary runs.
     second_decay: float = 0.65  # a fast and a slow part
-    slow_start: float = 0.30  # sigmoid: an inflection before the fastest gain
+    slow_start: float = 0.36  # sigmoid: an inflection before the fastest gain
     bad_start: float = 0.07  # the first steps make the model much worse than untrained
-    delay: float = 0.16  # nothing happens at first
+    delay: float = 0.20  # nothing happens at first
     silent_delay: float = 0.60  # of these: without noise, too: the model makes one constant guess
     stall: float = 0.08  # a plateau on the way
     barely_moving: float = 0.20  # a full curve in miniature, close to its start

@@ -42,7 +42,7 @@ def decay(clock: Array, horizon: float, second: Mask, slow_start: Mask, rng: np.
 
 def delayed(clock: Array, horizon: float, rng: np.random.Generator) -> Array:
     """A clock that hardly runs until a delay is over: the run is stuck at first, then takes off."""
-    delay = log_uniform(0.01, 0.6, (len(clock), 1), rng) * horizon
+    delay = log_uniform(0.02, 0.8, (len(clock), 1), rng) * horizon
     leak = log_uniform(1e-8, 1e-2, (len(clock), 1), rng)
     return np.maximum(clock - delay, 0.0) + leak * clock
 
@@ -58,7 +58,7 @@ def stalled(clock: Array, horizon: float, rng: np.random.Generator) -> Array:
 def gap(felt: Array, final: Array, rng: np.random.Generator) -> Array:
     """How far a learning rate [curve, step] holds the error above where it would settle at rate zero [curve, 1]."""
     size = (len(felt), 1)
-    height = rng.beta(1.1, 1.6, size) * (1.0 - final)
+    height = rng.beta(1.3, 1.4, size) * (1.0 - final)
     return height * felt ** log_uniform(0.5, 2.0, size, rng)
 
 
