@@ -3,8 +3,8 @@
 python benchmarks/callback_overhead.py
 
 Both figures of a row come from one training: the processor time of the epochs, and the part of it inside the callback.
-Means over the epochs, since not every one is checked. The first check of a process loads onnxruntime and the model: that
-is paid once, not per epoch, so it is left out of the means and told on a line of its own.
+Means over the epochs, since not every one is checked. The first check of a process loads onnxruntime and the model:
+that is paid once, not per epoch, so it is left out of the means and told on a line of its own.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Timed(ForecastStopping):
 
 
 def measure(horizon: int, **options: object) -> tuple[float, float, float]:
-    """Seconds per epoch inside the callback and outside it, and in its slowest early epoch, in a training that is judged but never stopped."""
+    """Seconds per epoch inside the callback and outside it, and in its slowest early epoch; nothing is stopped."""
     L.seed_everything(0, verbose=False)
     callback = Timed("val_acc", best=0.999, dry_run=True, **options)
     trainer = L.Trainer(

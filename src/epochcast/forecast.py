@@ -99,16 +99,23 @@ class Forecast:
             return self._quantile(levels)
         if levels.ndim > 1:
             raise InputError(f"q has {levels.ndim} dimensions; give one level or a list of levels")
-        return np.stack([self._quantile(level) for level in levels], axis=self._list_axis)
+        return np.stack(self._quantiles(levels), axis=self._list_axis)
 
     @property
     def _list_axis(self) -> int:
         """Where an axis of levels or draws goes: after the curves, before the steps."""
         return 0 if self.observed.single else 1
 
+    def _quantiles(self, levels: Array) -> Sequence[Array]:
+        """One array of quantiles per level: all at once for one run, in turn for a batch, to bound the memory."""
+        if self.observed.single:
+            return list(self._quantile(levels.reshape(-1, *(1,) * self.steps.ndim)))
+        return [self._quantile(level) for level in levels]
+
     def _quantile(self, level: Array) -> Array:
-        if not ((level > 0.0) & (level < 1.0)).all():
-            raise InputError(f"q={level.flat[0]:g} must lie between 0 and 1, both excluded")
+        outside = ~((level > 0.0) & (level < 1.0))
+        if outside.any():
+            raise InputError(f"q={level[outside].flat[0]:g} must lie between 0 and 1, both excluded")
         # A decreasing map swaps the tails.
         rank = 1.0 - level if self.metric.minimize and self.metric.transform else level
         low, high = self._mass_below_image, self._mass_below_image + self._mass_in_image
@@ -125,13 +132,14 @@ class Forecast:
         """The central interval that holds a share `coverage` of the outcomes: (low, high)."""
         if not 0.0 < coverage < 1.0:
             raise InputError(f"coverage={coverage} must lie between 0 and 1, both excluded")
-        return self.quantile(0.5 - coverage / 2), self.quantile(0.5 + coverage / 2)
+        low, high = self._quantiles(np.array([0.5 - coverage / 2, 0.5 + coverage / 2]))
+        return low, high
 
     def mean(self) -> Array:
         if not self.metric.transform:
             return self._masked(self.normalised.mean())
         levels = 0.5 * (_NODES + 1.0)
-        total = sum((w * self._quantile(level) for w, level in zip(_NODE_WEIGHTS, levels, strict=True)), np.zeros(()))
+        total = sum((w * y for w, y in zip(_NODE_WEIGHTS, self._quantiles(levels), strict=True)), np.zeros(()))
         return np.asarray(0.5 * total)
 
     def cdf(self, y: ArrayLike) -> Array:

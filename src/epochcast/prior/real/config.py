@@ -22,7 +22,7 @@ class RealPriorConfig:
     """Rates of the ingredients, each a probability; what a rate is a share of is said beside it."""
 
     # Whole curves, at most one each: shares of all curves. The rest are ordinary runs.
-    paper: float = 0.05  # a curve of the paper's prior with its white noise
+    paper: float = 0.03  # a curve of the paper's prior with its white noise
     constant: float = 0.04  # never moves at all
     toggling: float = 0.03  # a constant guess that changes: jumps between a few levels around chance
 
@@ -44,14 +44,14 @@ class RealPriorConfig:
     warmup: float = 0.25
     paced: float = 0.75  # progress goes with the sum of learning rates, not with the number of steps
     gap: float = 0.85  # a high learning rate holds the curve below its trend until the schedule ends
-    gap_noise: float = 0.75  # of runs with a gap: fluctuations in proportion to it
+    gap_noise: float = 0.92  # of runs with a gap: fluctuations in proportion to it
     noise_follows_schedule: float = 0.85
 
     # The shape: shares of ordinary runs.
     second_decay: float = 0.65  # a fast and a slow part
-    slow_start: float = 0.36  # sigmoid: an inflection before the fastest gain
+    slow_start: float = 0.33  # sigmoid: an inflection before the fastest gain
     bad_start: float = 0.07  # the first steps make the model much worse than untrained
-    delay: float = 0.20  # nothing happens at first
+    delay: float = 0.16  # nothing happens at first
     silent_delay: float = 0.60  # of these: without noise, too: the model makes one constant guess
     stall: float = 0.08  # a plateau on the way
     barely_moving: float = 0.20  # a full curve in miniature, close to its start

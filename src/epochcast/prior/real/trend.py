@@ -58,7 +58,7 @@ def stalled(clock: Array, horizon: float, rng: np.random.Generator) -> Array:
 def gap(felt: Array, final: Array, rng: np.random.Generator) -> Array:
     """How far a learning rate [curve, step] holds the error above where it would settle at rate zero [curve, 1]."""
     size = (len(felt), 1)
-    height = rng.beta(1.3, 1.4, size) * (1.0 - final)
+    height = rng.beta(1.2, 1.5, size) * (1.0 - final)
     return height * felt ** log_uniform(0.5, 2.0, size, rng)
 
 
