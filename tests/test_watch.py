@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from functools import partial
 from io import StringIO
 from pathlib import Path
 
@@ -295,17 +295,21 @@ def test_cli_once_json_is_one_document(runs: Path) -> None:
 
 def test_cli_live_follows_a_growing_file_until_interrupted(tmp_path: Path) -> None:
     path = write(tmp_path / "run.csv", curve(0.6, 5))
-    process = subprocess.Popen(command(tmp_path, "--json", "--interval", "0.05"), stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
+    listening = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs do not hear it
+    process = subprocess.Popen(
+        command(tmp_path, "--json", "--interval", "0.05"), stdout=subprocess.PIPE, text=True, preexec_fn=listening
+    )
     try:
+        assert process.stdout is not None
         assert json.loads(process.stdout.readline())["runs"][0]["step"] == 5
         with path.open("a") as file:
             file.write("6,0.7\n")
         deadline = time.monotonic() + 60
         while json.loads(process.stdout.readline())["runs"][0]["step"] != 6:
             assert time.monotonic() < deadline
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        assert process.returncode == 0
     finally:
-        os.kill(process.pid, signal.SIGINT)
-        process.stdout.read()
-        process.stdout.close()
-        assert process.wait(timeout=60) == 0
+        process.kill()
+        process.communicate()
