@@ -162,7 +162,7 @@ def models(
         typer.echo(json.dumps(registry()))
         return
     table = _table()
-    for heading in ("model", "prior", "weights", "log-likelihood at 10/20/40/80 %", "about"):
+    for heading in ("model", "prior", "weights", "on the paper's prior, 10/20/40/80 %", "about"):
         table.add_column(heading, no_wrap=heading in ("model", "weights"))
     for known, entry in sorted(registry()["models"].items()):
         card = entry["card"]

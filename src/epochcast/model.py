@@ -22,6 +22,9 @@ Basis = Literal["anchor", "trail"]
 Head = Literal["bars", "mixture"]
 
 
+HIDDEN = -1e9  # added to the attention score of a token that may not be seen
+
+
 @dataclass(frozen=True)
 class ModelConfig:
     """Sizes of a network; `preset` knows the paper's grid and our own."""
@@ -106,18 +109,20 @@ class Block(nn.Module):
         batch, length, width = x.shape
         return x.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
 
-    def forward(self, x: Tensor, mask: Tensor, past: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """One layer; `mask` [.., new, past + new] is True where a token may look. Returns keys and values for later.
+    def forward(self, x: Tensor, bias: Tensor, past: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """One layer; `bias` [.., new, past + new] is HIDDEN where a token may not look. Returns keys and values.
 
-        `past` and the second result are [2, batch, head, token, size].
+        `past` and the second result are [2, batch, head, token, size]. Attention is written out: its export runs fewer
+        operations than that of torch's own, which guards against rows that see nothing.
         """
         normed = self.attention_norm(x)
-        memory = torch.stack([self._split(self.key(normed)), self._split(self.value(normed))])
+        query, key, value = (self._split(part(normed)) for part in (self.query, self.key, self.value))
         if past is not None:
-            memory = torch.cat([past, memory], dim=3)
-        seen = F.scaled_dot_product_attention(self._split(self.query(normed)), memory[0], memory[1], attn_mask=mask)
+            key, value = torch.cat([past[0], key], dim=2), torch.cat([past[1], value], dim=2)
+        scores = query @ key.transpose(-1, -2) / math.sqrt(key.shape[-1]) + bias
+        seen = torch.softmax(scores, dim=-1) @ value
         x = x + self.mix(seen.transpose(1, 2).reshape(x.shape))
-        return x + self.down(F.gelu(self.up(self.mlp_norm(x)))), memory
+        return x + self.down(F.gelu(self.up(self.mlp_norm(x)))), torch.stack([key, value])
 
 
 class SetModel(nn.Module):
@@ -142,9 +147,10 @@ class SetModel(nn.Module):
         tokens = self.embed_step(steps[..., None])
         tokens = tokens + self.embed_value(values[..., None]) * observed[..., None].to(tokens.dtype)
         itself = torch.eye(steps.shape[1], dtype=torch.bool, device=steps.device)
-        mask = (observed[:, None, :] | itself)[:, None]  # [batch, head, token, token]
+        hidden = ~(observed[:, None, :] | itself)[:, None]  # [batch, head, token, token]
+        bias = HIDDEN * hidden.to(tokens.dtype)
         for block in self.blocks:
-            tokens, _ = block(tokens, mask)
+            tokens, _ = block(tokens, bias)
         return self.norm(tokens)
 
     def forward(self, steps: Tensor, values: Tensor, observed: Tensor, queries: Tensor) -> Tensor:
@@ -193,10 +199,10 @@ class StreamModel(nn.Module):
         states = self.embed(tokens)
         before = 0 if past is None else past.shape[4]
         new = tokens.shape[1]
-        mask = torch.ones(new, before + new, dtype=torch.bool, device=tokens.device).tril(before)
+        bias = torch.full((new, before + new), HIDDEN, device=tokens.device).triu(before + 1)
         memory = []
         for layer, block in enumerate(self.blocks):
-            states, own = block(states, mask, None if past is None else past[layer])
+            states, own = block(states, bias, None if past is None else past[layer])
             memory.append(own)
         return self.norm(states), torch.stack(memory)
 

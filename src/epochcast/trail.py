@@ -7,6 +7,7 @@ every cutoff of a run. Index 0 is the start of the run, before any value.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
@@ -31,22 +32,25 @@ _FREQUENCIES = (1.0, 4.0, 16.0, 64.0)
 _MEMORIES = (0.5, 0.8, 0.95, 1.0)  # decays of the running means that a value is compared with
 _SLOPE_DECAYS = (0.7, 0.95)
 _LOG_HUNDRED = np.log(100.0)
+_SHORTEST_AVERAGING = 256
 
 TOKEN_FEATURES = 8 + 3 * len(_SCALES) + 2 * len(_FREQUENCIES) + 2 * len(_MEMORIES) + 6
 QUERY_FEATURES = 10 + 2 * len(_SLOPE_DECAYS)
 
 
-@lru_cache(maxsize=64)
-def _averaging(count: int, decay: float) -> Array:
+@lru_cache(maxsize=32)
+def _averaging(most: int, decay: float) -> Array:
     """[value, value]: x @ this are the running means of x, with weights that decay into the past."""
-    age = np.arange(count)[None, :] - np.arange(count)[:, None]
+    age = np.arange(most)[None, :] - np.arange(most)[:, None]
     weights = np.where(age >= 0, decay ** np.maximum(age, 0).astype(np.float64), 0.0)
     return np.asarray(weights / weights.sum(axis=0))
 
 
 def running_mean(x: Array, decay: float) -> Array:
     """Means of x [..., value] up to each value, the newest counting most."""
-    return np.asarray(x @ _averaging(x.shape[-1], decay))
+    count = x.shape[-1]
+    most = max(1 << (count - 1).bit_length(), _SHORTEST_AVERAGING)  # few sizes, so that a growing run finds its own
+    return np.asarray(x @ _averaging(most, decay)[:count, :count])
 
 
 @dataclass(frozen=True)
@@ -110,8 +114,7 @@ class Trail:
         fading = (newest + gap) * np.log((steps + gap) / (newest + gap))
         slopes = np.moveaxis(self.slopes / self.unit[..., None], -1, 0)[..., None]
         ahead_of_slopes = [0.25 * np.arcsinh(slope * reach) for slope in slopes for reach in (ahead, fading)]
-        shape = np.broadcast_shapes(steps.shape, newest.shape)
-        return np.stack([np.broadcast_to(column, shape) for column in (*places, *ahead_of_slopes)], axis=-1)
+        return _columns((*places, *ahead_of_slopes), np.broadcast_shapes(steps.shape, newest.shape))
 
 
 def _tokens(steps: Array, values: Array, gap: Array, unit: Array, horizon: float) -> Array:
@@ -144,7 +147,15 @@ def _tokens(steps: Array, values: Array, gap: Array, unit: Array, horizon: float
         np.log(np.maximum(values, 0.0) + 1e-4) / 4.0,
         np.log(np.maximum(1.0 - values, 0.0) + 1e-4) / 4.0,
     ]
-    return np.stack(columns, axis=-1)
+    return _columns(columns, values.shape)
+
+
+def _columns(columns: Sequence[Array], shape: tuple[int, ...]) -> Array:
+    """Arrays of this shape, or that broadcast to it, side by side along a new last axis."""
+    together = np.empty((*shape, len(columns)))
+    for i, column in enumerate(columns):
+        together[..., i] = column
+    return together
 
 
 def _start_token(horizon: float) -> Array:
