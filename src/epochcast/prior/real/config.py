@@ -51,10 +51,10 @@ class RealPriorConfig:
     second_decay: float = 0.65  # a fast and a slow part
     slow_start: float = 0.33  # sigmoid: an inflection before the fastest gain
     bad_start: float = 0.07  # the first steps make the model much worse than untrained
-    delay: float = 0.16  # nothing happens at first
-    silent_delay: float = 0.60  # of these: without noise, too: the model makes one constant guess
+    delay: float = 0.07  # nothing happens at first
+    silent_delay: float = 0.50  # of these: without noise, too: the model makes one constant guess
     stall: float = 0.08  # a plateau on the way
-    barely_moving: float = 0.20  # a full curve in miniature, close to its start
+    barely_moving: float = 0.24  # a full curve in miniature, close to its start
     overfitting: float = 0.24  # error comes back after an onset
     overfitting_at_turn: float = 0.50  # of these, if the schedule has a sudden turn: it begins there
     double_descent: float = 0.05  # worse for a while, then better again

@@ -43,7 +43,7 @@ def decay(clock: Array, horizon: float, second: Mask, slow_start: Mask, rng: np.
 def delayed(clock: Array, horizon: float, rng: np.random.Generator) -> Array:
     """A clock that hardly runs until a delay is over: the run is stuck at first, then takes off."""
     delay = log_uniform(0.02, 0.8, (len(clock), 1), rng) * horizon
-    leak = log_uniform(1e-8, 1e-2, (len(clock), 1), rng)
+    leak = log_uniform(1e-8, 1e-3, (len(clock), 1), rng)
     return np.maximum(clock - delay, 0.0) + leak * clock
 
 
