@@ -152,10 +152,10 @@ def test_value_at_step_zero_is_the_untrained_models(forecaster):
 @pytest.mark.parametrize("value", [0.0, 0.5, 1.0])
 def test_constant_curve_gives_a_confident_finite_forecast(forecaster, value):
     f = forecaster.forecast([value] * 12, 50, "accuracy")
-    low, high = f.interval(0.9)
-    assert np.isfinite([low, high, f.median()]).all()
+    low, high = f.interval(0.5)  # a real run may still take off, so the outer tenth may be wide
+    assert np.isfinite([*f.interval(0.9), low, high, f.median()]).all()
     assert f.final.median() == pytest.approx(value, abs=0.1)
-    assert high[-1] - low[-1] < 0.3
+    assert high[-1] - low[-1] < 0.15
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e200])
