@@ -7,8 +7,11 @@ import sys
 import numpy as np
 import pytest
 
+from epochcast.basis import LONGEST
 from epochcast.episode import episodes_of
 from epochcast.errors import ConfigError
+from epochcast.prior.real import grid
+from epochcast.runtime import MOST_VALUES
 from epochcast.train import RECIPES, Trainer, with_changes
 
 OWN = """
@@ -77,3 +80,9 @@ def test_own_prior_that_returns_nonsense_is_refused(own_prior, function):
 def test_own_prior_with_an_anchored_recipe_is_refused():
     with pytest.raises(ConfigError, match="recipe real"):
         Trainer(with_changes(RECIPES["stream"], prior="real"))
+
+
+def test_networks_read_as_many_values_and_steps_as_the_prior_draws():
+    """Inference keeps its own copies of these limits: it must not import the prior."""
+    assert grid.MOST_STEPS == MOST_VALUES
+    assert grid.LONGEST == LONGEST

@@ -210,7 +210,7 @@ def made_up(offsets: dict[str, float], curves: int = 200, sampled: int = 90) -> 
             wobble = 0.01 * np.random.default_rng([cutoff, zlib.crc32(contender.label.encode())]).standard_normal(
                 curves
             )
-            score = prior.oracle_scores(draw)[:, cutoff:].mean(axis=1) + offsets[contender.label] + wobble
+            score = paper.oracle_scores(draw)[:, cutoff:].mean(axis=1) + offsets[contender.label] + wobble
             score[sampled if contender.sampled else curves :] = np.nan
             pit = np.where(np.isnan(score), np.nan, 0.5)
             scored.append(Scored(contender, cutoff, score, pit, pit + 1.0, {}))
@@ -328,7 +328,7 @@ def test_reference_that_ships_fits_its_curves_and_its_two_runs_agree():
     reference = Reference.load()
     assert len(reference.draw().noisy) == reference.curves == len(reference.log_likelihood)
     assert np.mean(reference.disagreement) < 0.02
-    oracle = prior.oracle_scores(reference.draw())
+    oracle = paper.oracle_scores(reference.draw())
     limit = np.stack([oracle[:, cutoff:].mean(axis=1) for cutoff in reference.cutoffs], axis=1)
     assert (np.array(reference.log_likelihood) - limit).mean() < 0.0  # nobody beats the oracle on average
 

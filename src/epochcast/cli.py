@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
-from rich.box import SIMPLE
 from rich.console import Console
-from rich.table import Table
 
+from epochcast.console import floats, plain_table, progress, words
 from epochcast.errors import EpochcastError, InputError
 from epochcast.experiments.prior_command import evaluate_prior
 
@@ -107,7 +106,7 @@ def demo(
         result = forecaster.forecast(run.values[:10], len(run.values), run.metric)
         console.print(f"[bold]{run.name}[/bold]: {run.about}, seen for 10 of {len(run.values)} epochs\n")
         _show(result, (np.arange(11.0, len(run.values) + 1.0), run.values[10:]), None)
-    table = _table("all runs, each seen for 10 epochs")
+    table = plain_table("all runs, each seen for 10 epochs")
     for heading in ("run", "metric", "now", "median", "90 % interval", "came"):
         table.add_column(heading, justify="left" if heading in ("run", "metric") else "right", no_wrap=True)
     for run in runs:
@@ -161,7 +160,7 @@ def models(
     if as_json:
         typer.echo(json.dumps(registry()))
         return
-    table = _table()
+    table = plain_table()
     for heading in ("model", "prior", "weights", "on the paper's prior, 10/20/40/80 %", "about"):
         table.add_column(heading, no_wrap=heading in ("model", "weights"))
     for known, entry in sorted(registry()["models"].items()):
@@ -202,13 +201,10 @@ def evaluate_real(
     from epochcast.experiments.real_command import Request, report, study
     from epochcast.experiments.real_study import Plan
 
-    plan = Plan(
-        tuple(_words(engines)), tuple(_floats(cutoffs)), curves, sampler_curves, tuple(_words(sampled_on)), seed
-    )
-    request = Request(tuple(data or ["digits_bench"]), plan, tuple(_words(benchmarks)), metric, kind, skip_bad)
-    with _progress() as progress:
-        bar = progress.add_task("scoring", total=None)
-        findings = study(request, cache, jobs, lambda done, all_: progress.update(bar, completed=done, total=all_))
+    plan = Plan(tuple(words(engines)), tuple(floats(cutoffs)), curves, sampler_curves, tuple(words(sampled_on)), seed)
+    request = Request(tuple(data or ["digits_bench"]), plan, tuple(words(benchmarks)), metric, kind, skip_bad)
+    with progress("scoring") as advance:
+        findings = study(request, cache, jobs, advance)
     for line in findings.left_out:
         typer.echo(f"left out {line}", err=True)
     if out is not None:
@@ -244,14 +240,11 @@ def evaluate_stopping(
     from epochcast.experiments.stopping_report import summary_table, write
     from epochcast.experiments.stopping_study import collections_in, run, tasks_of
 
-    settings = Settings(orders, confidences=tuple(_floats(confidence)), curves=curves, seed=seed)
-    found = tasks_of(collections_in(data, _words(benchmarks)), settings, _words(tasks))
+    settings = Settings(orders, confidences=tuple(floats(confidence)), curves=curves, seed=seed)
+    found = tasks_of(collections_in(data, words(benchmarks)), settings, words(tasks))
     store = None if cache is None else Store(cache)
-    with _progress() as progress:
-        bar = progress.add_task(f"{model} on {len(found)} tasks", total=len(found))
-        results = run(
-            found, model, settings, store, Workers(jobs), lambda done, _: progress.update(bar, completed=done)
-        )
+    with progress(f"{model} on {len(found)} tasks") as advance:
+        results = run(found, model, settings, store, Workers(jobs), advance)
     if out is not None:
         write(results, out)
     if as_json:
@@ -315,28 +308,6 @@ def _save_plot(result: Forecast, path: Path, truth: Any) -> None:
     figure = result.plot(truth=truth).get_figure(root=True)
     if figure is not None:
         figure.savefig(path, dpi=150)
-
-
-def _table(title: str | None = None) -> Table:
-    return Table(title=title, title_justify="left", header_style="bold", box=SIMPLE, pad_edge=False)
-
-
-def _floats(text: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(f"{text!r} must be numbers separated by commas") from None
-
-
-def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def _progress() -> Any:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=Console(stderr=True), transient=True)
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ Sampler = Callable[[int, np.random.Generator], Draw]
 
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 _VALIDATION_HORIZON = 100
+_STREAM_HIDDEN = ("blocks.", "from_state.", "decode_hidden.")  # weights between hidden states of a streaming network
 
 
 class Objective(Protocol):
@@ -84,9 +85,7 @@ def bin_masses(noiseless: Tensor, sigma: Tensor, borders: Tensor) -> Tensor:
 def paper_validation(size: int, rng: np.random.Generator, horizon: int) -> tuple[Array, Array]:
     """Curves of the paper's prior, and how much better or worse than usual an oracle scores on each value."""
     draw = paper.sample(size, rng, horizon)
-    z = (draw.noisy - draw.noiseless) / draw.sigma[:, None]
-    oracle = -0.5 * z**2 - np.log(draw.sigma)[:, None] - _LOG_ROOT_TWO_PI
-    return draw.noisy, oracle - paper.ORACLE_LOG_LIKELIHOOD
+    return draw.noisy, paper.oracle_scores(draw) - paper.ORACLE_LOG_LIKELIHOOD
 
 
 def tensor(array: Array) -> Tensor:
@@ -185,7 +184,7 @@ class StreamObjective:
 
     def is_hidden(self, name: str) -> bool:
         """Whether a weight matrix lies between hidden states (Muon's share) rather than at the rim."""
-        return name.startswith(("blocks.", "from_state.", "decode_hidden."))
+        return name.startswith(_STREAM_HIDDEN)
 
     def loss(self, draw: Draw, rng: np.random.Generator) -> Tensor:
         cutoffs = np.arange(self.horizon)
@@ -255,7 +254,7 @@ class TrailObjective:
 
     def is_hidden(self, name: str) -> bool:
         """Whether a weight matrix lies between hidden states (Muon's share) rather than at the rim."""
-        return name.startswith(("blocks.", "from_state.", "decode_hidden."))
+        return name.startswith(_STREAM_HIDDEN)
 
     def loss(self, episode: Episode, rng: np.random.Generator) -> Tensor:
         count = len(episode.steps)

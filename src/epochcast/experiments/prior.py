@@ -67,12 +67,6 @@ class Calibration:
         return self.ks <= slack * KS_TOLERANCE and all(errors)
 
 
-def oracle_scores(draw: paper.Draw) -> Array:
-    """Log density of each value [curve, step] with curve and noise known."""
-    z = (draw.noisy - draw.noiseless) / draw.sigma[:, None]
-    return -0.5 * z**2 - np.log(draw.sigma)[:, None] - 0.5 * math.log(2.0 * math.pi)
-
-
 def seen_part(values: Array, cutoff: int) -> Curves:
     """The first values of whole curves [curve, step]."""
     steps = np.broadcast_to(np.arange(1.0, cutoff + 1.0), (len(values), cutoff))
@@ -110,7 +104,7 @@ def score(
     """Score an engine on all curves of a draw, seen up to a share of the horizon."""
     count, horizon = draw.noisy.shape
     cutoff = cutoff_of(share, horizon)
-    oracle = oracle_scores(draw)[:, cutoff:].mean(axis=1)
+    oracle = paper.oracle_scores(draw)[:, cutoff:].mean(axis=1)
     ahead = np.arange(cutoff + 1.0, horizon + 1.0)
     target = rng.integers(len(ahead), size=(count,))
     log_likelihood, pit = np.empty(count), np.empty(count)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
+from epochcast.console import floats, plain_table, progress, words
 from epochcast.errors import InputError
 
 if TYPE_CHECKING:
-    from epochcast.experiments.harness import Progress, Store, Workers
+    from epochcast.experiments.harness import Store, Workers
     from epochcast.experiments.prior import Row
     from epochcast.experiments.prior_comparison import Comparison, Plan
 
@@ -50,7 +48,7 @@ def evaluate_prior(
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of a table")] = False,
 ) -> None:
     """Log-likelihood and calibration on fresh curves of the paper's prior."""
-    shares = _floats(cutoffs)
+    shares = floats(cutoffs)
     if engines is None:
         _evaluate_model(model, curves, seed, shares, as_json)
         return
@@ -61,15 +59,15 @@ def evaluate_prior(
 
     if cached_only and cache is None:
         raise InputError("--cached needs the folder of finished results: --cache DIR")
-    named = contenders(_words(engines), _words(mcmc))
+    named = contenders(words(engines), words(mcmc))
     plan = Plan(named, curves, curves if sampled is None else sampled, shares, seed)
     # Mistakes are told now, not after hours of sampling.
     reference = choose_reference([contender.label for contender in named], against)
-    shown = plan.only(_words(gallery))
+    shown = plan.only(words(gallery))
     workers = Workers(jobs, backend, address)  # type: ignore[arg-type]  # checked by the library
     store = None if cache is None else Store(cache / "prior.jsonl")
-    with _progress(f"{len(plan.contenders)} engines on {plan.curves:,} curves") as progress:
-        comparison = compare(plan, store, workers, progress, cached_only)
+    with progress(f"{len(plan.contenders)} engines on {plan.curves:,} curves") as report:
+        comparison = compare(plan, store, workers, report, cached_only)
     _tell(comparison, reference, as_json)
     if out is not None:
         _write(comparison, reference, out)
@@ -83,12 +81,12 @@ def _evaluate_model(model: str, curves: int, seed: int, shares: list[float], as_
 
     engine = load_engine(model)
     done, total = 0, curves * len(shares)
-    with _progress(f"{engine.name} on {curves:,} curves") as progress:
+    with progress(f"{engine.name} on {curves:,} curves") as report:
 
         def advance(count: int) -> None:
             nonlocal done
             done += count
-            progress(done, total)
+            report(done, total)
 
         scores = prior.evaluate(engine, curves, seed, shares, advance)
     rows = [prior.row(engine.name, score) for score in scores]
@@ -99,7 +97,7 @@ def _evaluate_model(model: str, curves: int, seed: int, shares: list[float], as_
 
 
 def _model_table(rows: list[Row], title: str) -> Table:
-    table = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE, pad_edge=False)
+    table = plain_table(title)
     for heading in ("seen", "raw", "controlled", "PIT", "inside 50/80/90/95 %"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("ok")
@@ -147,28 +145,6 @@ def _write_gallery(plan: Plan, store: Store | None, workers: Workers, out: Path)
     from epochcast.experiments.gallery import make_gallery
     from epochcast.experiments.prior_plots import forecasts_of_curves
 
-    with _progress("forecasts to draw") as progress:
-        pictures = make_gallery(plan, store, workers, progress)
+    with progress("forecasts to draw") as report:
+        pictures = make_gallery(plan, store, workers, report)
     forecasts_of_curves(pictures).savefig(out / "prior_forecasts.png", dpi=100)
-
-
-@contextmanager
-def _progress(what: str) -> Iterator[Progress]:
-    """A bar on the terminal's error stream that can be told how far it is."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-def _floats(text: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(f"{text!r} must be numbers separated by commas") from None
-
-
-def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]

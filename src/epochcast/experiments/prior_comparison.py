@@ -168,7 +168,7 @@ class Comparison:
 
     def oracle(self, cutoff: int) -> Array:
         """Mean log-likelihood [curve] of the unseen steps with curve and noise known."""
-        return np.asarray(prior.oracle_scores(self.draw)[:, cutoff:].mean(axis=1))
+        return np.asarray(paper.oracle_scores(self.draw)[:, cutoff:].mean(axis=1))
 
     def complete(self, label: str) -> Mask:
         """The curves on which a contender has been scored at every cutoff."""

@@ -109,6 +109,12 @@ def sample(size: int, rng: np.random.Generator, horizon: int = 100) -> Draw:
     return Draw(parameters, noiseless, sigma, noisy)
 
 
+def oracle_scores(draw: Draw) -> Array:
+    """Log density of each value [curve, step] with curve and noise known."""
+    z = (draw.noisy - draw.noiseless) / draw.sigma[:, None]
+    return np.asarray(-0.5 * z**2 - np.log(draw.sigma)[:, None] - 0.5 * np.log(2.0 * np.pi))
+
+
 def quieted(draw: Draw, share: float, rng: np.random.Generator) -> Draw:
     """The same curves, a share of them with far less noise than the prior would give them.
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit
 
 from epochcast.prior.families import Array
 from epochcast.prior.real import noise, trend
 from epochcast.prior.real.config import Mask
 from epochcast.prior.real.grid import Grid, log_uniform
 from epochcast.prior.real.schedule import Schedule, draw_schedules
+from epochcast.special import expit
 
 Ingredients = dict[str, Mask]
 
