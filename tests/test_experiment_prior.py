@@ -68,9 +68,9 @@ def test_curves_in_a_number_below_one_are_refused():
 
 
 def test_contenders_take_part_once_per_chain_and_engine():
-    found = contenders([NETWORK, "mcmc-pp", "exact"], ["M1", "M3"])
-    assert [contender.label for contender in found] == [NETWORK, "mcmc-pp M1", "mcmc-pp M3", "exact"]
-    assert [contender.sampled for contender in found] == [False, True, True, True]
+    found = contenders([NETWORK, "mcmc-pp", "exact", "power-law"], ["M1", "M3"])
+    assert [contender.label for contender in found] == [NETWORK, "mcmc-pp M1", "mcmc-pp M3", "exact", "power-law"]
+    assert [contender.sampled for contender in found] == [False, True, True, True, False]
 
 
 def test_chain_settings_are_the_papers_unless_said_otherwise():

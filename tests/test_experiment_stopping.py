@@ -333,8 +333,9 @@ def test_report_averages_tasks_and_names_every_benchmark(data: Path, tmp_path: P
     assert made == {"stopping.md", "stopping-average.png", "stopping-lcbench.png", "stopping-nasbench201.png"}
 
 
-def test_command_prints_rows_as_json(data: Path, tmp_path: Path) -> None:
-    options = ["--model", "stream", "--orders", "2", "--confidence", "0.95", "--tasks", "task1", "--json"]
+@pytest.mark.parametrize("model", ["stream", "last-value"])
+def test_command_prints_rows_as_json(data: Path, tmp_path: Path, model: str) -> None:
+    options = ["--model", model, "--orders", "2", "--confidence", "0.95", "--tasks", "task1", "--json"]
     cache = ["--cache", str(tmp_path / "cache.jsonl"), "--benchmarks", "lcbench"]
     result = CliRunner().invoke(app, ["evaluate", "stopping", "--data", str(data), *options, *cache])
     assert result.exit_code == 0, result.output

@@ -7,7 +7,9 @@ from epochcast.baselines.last_value import LastValue
 from epochcast.baselines.power_law import PowerLaw
 from epochcast.errors import InputError
 
-__all__ = ["EmpiricalGp", "LastValue", "PowerLaw", "load_baseline"]
+__all__ = ["BASELINES", "EmpiricalGp", "LastValue", "PowerLaw", "load_baseline"]
+
+BASELINES = ("last-value", "power-law", "empirical-gp")
 
 
 def load_baseline(name: str) -> LastValue | PowerLaw | EmpiricalGp:
@@ -18,4 +20,4 @@ def load_baseline(name: str) -> LastValue | PowerLaw | EmpiricalGp:
         return PowerLaw()
     if name == "empirical-gp":
         return EmpiricalGp.of_digits_bench()
-    raise InputError(f"baseline {name!r} is unknown; choose last-value, power-law or empirical-gp")
+    raise InputError(f"baseline {name!r} is unknown; choose from {', '.join(BASELINES)}")

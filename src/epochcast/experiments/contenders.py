@@ -8,8 +8,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
+from epochcast import baselines
+from epochcast.baselines import BASELINES
 from epochcast.errors import ConfigError
 from epochcast.experiments.store import fingerprint
 from epochcast.forecast import load_engine
@@ -51,9 +54,11 @@ class Contender:
 
     @property
     def fingerprint(self) -> str:
-        """Changes with the settings, and for a network with its weights."""
+        """Changes with the settings, for a network with its weights, and for a baseline with its code."""
         known: dict[str, Any] = {"engine": self.engine, "settings": self.settings}
-        if not self.sampled:
+        if self.engine in BASELINES:
+            known["code"] = code_of_baselines()
+        elif not self.sampled:
             files = find(self.engine)
             known["weights"] = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (files.graph, files.weights)]
         return fingerprint(known)
@@ -61,6 +66,12 @@ class Contender:
     def build(self) -> Engine:
         """The engine, made once per process: a network's session and a sampler's draws of the prior are reused."""
         return _build(self.engine, json.dumps(self.settings, sort_keys=True))
+
+
+def code_of_baselines() -> str:
+    """A digest; baselines have no weights that would tell when they change."""
+    files = sorted(Path(baselines.__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 @cache
@@ -75,13 +86,15 @@ def _build(name: str, settings: str) -> Engine:
 def contenders(engines: Sequence[str], chains: Sequence[str] = ("M1",)) -> list[Contender]:
     """Contenders by the names of their engines; each MCMC engine takes part once per chain (see `expanded`)."""
     if not engines:
-        raise ConfigError("no engine is named; name a model, mcmc-pp, mcmc-op or exact")
+        raise ConfigError("no engine is named; name a model, a baseline, mcmc-pp, mcmc-op or exact")
     found: list[Contender] = []
     for name in dict.fromkeys(engines):
         if name in _MCMC:
             found += [Contender(f"{name} {chain}", name, asdict(chain_config(chain))) for chain in expanded(chains)]
         elif name == "exact":
             found.append(Contender(name, name, asdict(ExactConfig())))
+        elif name in BASELINES:
+            found.append(Contender(name, name))
         else:
             found.append(Contender(find(name).name, name))
     return found

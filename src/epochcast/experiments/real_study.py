@@ -13,26 +13,23 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from epochcast import baselines
-from epochcast.baselines import EmpiricalGp
+from epochcast.baselines import BASELINES, EmpiricalGp
 from epochcast.benchmarks import CurveSet
 from epochcast.benchmarks.curveset import LONGEST
 from epochcast.curve import Curves, Lengths
 from epochcast.distributions import Array, Distribution
 from epochcast.errors import InputError
 from epochcast.experiments import harness
-from epochcast.experiments.contenders import Contender, contenders
+from epochcast.experiments.contenders import Contender, code_of_baselines, contenders
 from epochcast.experiments.real import SHARES, CurveScores, score
 from epochcast.experiments.store import fingerprint
 from epochcast.runtime import Engine
 from epochcast.sampling.mcmc import ShortChainWarning
 
-BASELINES = ("last-value", "power-law", "empirical-gp")
 _CHUNK = 500  # curves of one item of a fast engine
 _COLUMNS = ("log_likelihood", "squared_error", "crps", "inside90", "pit")
 
@@ -80,10 +77,7 @@ def prepared(curves: CurveSet, plan: Plan) -> list[CurveSet]:
 
 def entrants(plan: Plan) -> list[Contender]:
     """The engines of a plan, in its order."""
-    found: list[Contender] = []
-    for name in dict.fromkeys(plan.engines):
-        found += [Contender(name, name)] if name in BASELINES else contenders([name])
-    return found
+    return contenders(plan.engines)
 
 
 @dataclass(frozen=True)
@@ -108,16 +102,8 @@ class _Item:
 def _engine_digest(engine: Contender | EmpiricalGp) -> str:
     if isinstance(engine, EmpiricalGp):
         arrays = hashlib.sha256(engine.mean.tobytes() + engine.covariance.tobytes()).hexdigest()
-        return fingerprint({"arrays": arrays, "code": _code_of_baselines()})
-    if engine.engine in BASELINES:
-        return fingerprint({"code": _code_of_baselines()})
+        return fingerprint({"arrays": arrays, "code": code_of_baselines()})
     return engine.fingerprint
-
-
-def _code_of_baselines() -> str:
-    """Baselines have no weights that would tell when they change."""
-    files = sorted(Path(baselines.__file__).parent.glob("*.py"))
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 class _OnPaperGrid:
