@@ -39,30 +39,30 @@ class RealPriorConfig:
 
     # What a schedule does: shares of the runs that have one.
     ends_at_horizon: float = 0.80  # the others end earlier or would end later
-    hold: float = 0.25  # of cosine and polynomial ones: the rate is held for a while before it decays
+    hold: float = 0.20  # of cosine and polynomial ones: the rate is held for a while before it decays
     rest: float = 0.30  # of cosine and polynomial ones: the rate does not decay to zero
     warmup: float = 0.25
     paced: float = 0.75  # progress goes with the sum of learning rates, not with the number of steps
     gap: float = 0.85  # a high learning rate holds the curve below its trend until the schedule ends
-    gap_noise: float = 0.92  # of runs with a gap: fluctuations in proportion to it
+    gap_noise: float = 0.90  # of runs with a gap: fluctuations in proportion to it
     noise_follows_schedule: float = 0.85
 
     # The shape: shares of ordinary runs.
     second_decay: float = 0.65  # a fast and a slow part
-    slow_start: float = 0.33  # sigmoid: an inflection before the fastest gain
+    slow_start: float = 0.30  # sigmoid: an inflection before the fastest gain
     bad_start: float = 0.07  # the first steps make the model much worse than untrained
-    delay: float = 0.07  # nothing happens at first
-    silent_delay: float = 0.50  # of these: without noise, too: the model makes one constant guess
-    stall: float = 0.08  # a plateau on the way
+    delay: float = 0.05  # nothing happens at first
+    silent_delay: float = 0.90  # of these: without noise, too: the model makes one constant guess
+    stall: float = 0.05  # a plateau on the way
     barely_moving: float = 0.24  # a full curve in miniature, close to its start
-    overfitting: float = 0.24  # error comes back after an onset
+    overfitting: float = 0.19  # error comes back after an onset
     overfitting_at_turn: float = 0.50  # of these, if the schedule has a sudden turn: it begins there
     double_descent: float = 0.05  # worse for a while, then better again
-    spikes: float = 0.10  # sudden, with recovery
-    collapse: float = 0.04  # divergence, or back to chance, for good
+    spikes: float = 0.08  # sudden, with recovery
+    collapse: float = 0.03  # divergence, or back to chance, for good
 
     # The noise: shares of ordinary runs.
-    smooth: float = 0.20  # hardly any noise
+    smooth: float = 0.28  # hardly any noise
     noise_decays: float = 0.40  # with the number of steps
     noise_follows_error: float = 0.40  # shrinks with the error that is left
     correlated: float = 0.50

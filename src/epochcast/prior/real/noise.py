@@ -16,7 +16,7 @@ _FASTEST_DECAY = 600.0  # correlation lengths per horizon; exp of it is still fi
 
 def base_scale(size: int, rng: np.random.Generator) -> Array:
     """The scale [curve] at the start, from invisible to useless."""
-    return np.clip(10.0 ** rng.normal(-2.6, 0.9, size), SMALLEST, LARGEST)
+    return np.clip(10.0 ** rng.normal(-2.75, 0.85, size), SMALLEST, LARGEST)
 
 
 def smooth(size: int, rng: np.random.Generator) -> Array:
@@ -49,7 +49,7 @@ def following_schedule(rate: Array, rng: np.random.Generator) -> Array:
 
 def of_gap(gap: Array, rng: np.random.Generator) -> Array:
     """A scale in proportion to the gap [curve, step] that the learning rate keeps open."""
-    return log_uniform(0.03, 0.4, (len(gap), 1), rng) * gap
+    return log_uniform(0.06, 0.35, (len(gap), 1), rng) * gap
 
 
 def correlated(grid: Grid, size: int, rng: np.random.Generator) -> Array:

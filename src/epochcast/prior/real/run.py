@@ -22,6 +22,7 @@ Ingredients = dict[str, Mask]
 _BEST_LOGISTIC = float(expit(1.0))
 _SMALLEST_REFERENCE = 0.05  # relative error: a first loss below this would be no unit to measure by
 _ACCURACY_OVERFITTING = 0.4  # of what a loss would show
+_ASLEEP = 3e-4  # a change of relative error that no evaluation shows
 _SD_PER_DISTANCE = 0.4  # white noise has no room beyond the bounds of the metric
 
 
@@ -40,11 +41,13 @@ def ordinary(grid: Grid, has: Ingredients, rng: np.random.Generator) -> Runs:
     schedule = draw_schedules(grid, has, rng)
     gap, final = _gap(schedule, has, rng)
     error = _trend(grid, schedule, gap + final, has, rng)
-    scale = _noise_scale(grid, schedule, gap, error, has, rng)
+    scale = _noise_scale(grid, schedule, error, has, rng)
+    unsettled = _gap_noise(gap, has, rng)
+    _silence(error, scale, unsettled, has, rng)
     _add_events(grid, error, schedule.turn, 1.0 - final, has, rng)
-    _shrink(error, scale, has, rng)
-    _collapse(grid, error, scale, has, rng)
-    white = _add_correlated_noise(grid, error, scale, has, rng)
+    _shrink(error, scale, unsettled, has, rng)
+    _collapse(grid, error, scale, unsettled, has, rng)
+    white = _add_correlated_noise(grid, error, scale, unsettled, has, rng)
     return _measured(error, white, has, rng)
 
 
@@ -53,7 +56,7 @@ def _gap(schedule: Schedule, has: Ingredients, rng: np.random.Generator) -> tupl
     final = rng.beta(0.7, 1.5, (len(schedule.rate), 1))
     rows = np.flatnonzero(has["gap"])
     gap = np.zeros_like(schedule.rate)
-    gap[rows] = trend.gap(schedule.felt[rows], final[rows], rng)
+    gap[rows] = trend.gap(schedule.felt[rows], final[rows], has["gap_noise"][rows], rng)
     return gap, final
 
 
@@ -69,9 +72,7 @@ def _trend(grid: Grid, schedule: Schedule, floor: Array, has: Ingredients, rng: 
     return floor + (start - floor) * trend.decay(clock, grid.horizon, has["second_decay"], has["slow_start"], rng)
 
 
-def _noise_scale(
-    grid: Grid, schedule: Schedule, gap: Array, error: Array, has: Ingredients, rng: np.random.Generator
-) -> Array:
+def _noise_scale(grid: Grid, schedule: Schedule, error: Array, has: Ingredients, rng: np.random.Generator) -> Array:
     """How large the noise is at each step, [curve, step]."""
     scale = np.repeat(noise.base_scale(len(error), rng)[:, None], len(grid.steps), axis=1)
     rows = np.flatnonzero(has["smooth"])
@@ -80,13 +81,27 @@ def _noise_scale(
     scale[rows] *= noise.decaying(grid, len(rows), rng)
     rows = np.flatnonzero(has["noise_follows_error"])
     scale[rows] *= noise.following_error(error[rows], rng)
-    rows = np.flatnonzero(has["silent_delay"])
-    scale[rows] *= noise.silent_at_first(error[rows], rng)
     rows = np.flatnonzero(has["noise_follows_schedule"])
     scale[rows] *= noise.following_schedule(schedule.rate[rows], rng)
-    rows = np.flatnonzero(has["gap_noise"])
-    scale[rows] += noise.of_gap(gap[rows], rng)
     return np.minimum(scale, noise.LARGEST)
+
+
+def _gap_noise(gap: Array, has: Ingredients, rng: np.random.Generator) -> Array:
+    """White noise [curve, step] of a learning rate that is too high to settle: each evaluation finds it elsewhere."""
+    scale = np.zeros_like(gap)
+    rows = np.flatnonzero(has["gap_noise"])
+    scale[rows] = np.minimum(noise.of_gap(gap[rows], rng), noise.LARGEST)
+    return scale
+
+
+def _silence(error: Array, scale: Array, unsettled: Array, has: Ingredients, rng: np.random.Generator) -> None:
+    """A run that has not begun to learn makes one constant guess, exactly the same each time."""
+    rows = np.flatnonzero(has["silent_delay"])
+    asleep = np.abs(1.0 - error[rows]) < _ASLEEP
+    error[rows] = np.where(asleep, 1.0, error[rows])
+    factor = noise.silent_at_first(error[rows], rng)
+    scale[rows] *= factor
+    unsettled[rows] *= factor
 
 
 def _add_events(
@@ -105,15 +120,19 @@ def _add_events(
         error[rows] += reach[rows] * event(grid, len(rows), rng)
 
 
-def _shrink(error: Array, scale: Array, has: Ingredients, rng: np.random.Generator) -> None:
+def _shrink(error: Array, scale: Array, unsettled: Array, has: Ingredients, rng: np.random.Generator) -> None:
     """Runs that barely move, with noise that shrinks less than they do."""
     rows = np.flatnonzero(has["barely_moving"])
     factor = log_uniform(3e-5, 0.05, (len(rows), 1), rng)
     error[rows] = trend.miniature(error[rows], factor, rng)
-    scale[rows] *= factor ** rng.random(factor.shape)
+    less = factor ** rng.random(factor.shape)
+    scale[rows] *= less
+    unsettled[rows] *= less
 
 
-def _collapse(grid: Grid, error: Array, scale: Array, has: Ingredients, rng: np.random.Generator) -> None:
+def _collapse(
+    grid: Grid, error: Array, scale: Array, unsettled: Array, has: Ingredients, rng: np.random.Generator
+) -> None:
     """Runs that are lost at some step: accuracies fall to chance, losses may grow without bound."""
     rows = np.flatnonzero(has["collapse"])
     lost = trend.collapse(grid, len(rows), rng)
@@ -121,15 +140,19 @@ def _collapse(grid: Grid, error: Array, scale: Array, has: Ingredients, rng: np.
     error[rows] += lost * (level - error[rows])
     silent = rng.random(level.shape) < 0.6
     scale[rows] *= 1.0 - silent * lost
+    unsettled[rows] *= 1.0 - silent * lost
 
 
-def _add_correlated_noise(grid: Grid, error: Array, scale: Array, has: Ingredients, rng: np.random.Generator) -> Array:
+def _add_correlated_noise(
+    grid: Grid, error: Array, scale: Array, unsettled: Array, has: Ingredients, rng: np.random.Generator
+) -> Array:
     """Adds the correlated part of the noise to the error; returns the scale of the white part [curve, step]."""
     white = scale.copy()
     rows = np.flatnonzero(has["correlated"])
     share = noise.correlated_share(len(rows), rng)[:, None]
     error[rows] += np.sqrt(share) * scale[rows] * noise.correlated(grid, len(rows), rng)
     white[rows] *= np.sqrt(1.0 - share)
+    white = np.hypot(white, unsettled)
     rows = np.flatnonzero(has["heavy_tailed"])
     white[rows] *= noise.heavy_tails(grid, len(rows), rng)
     return white

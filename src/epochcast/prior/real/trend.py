@@ -17,17 +17,21 @@ from epochcast.prior.real.config import Mask
 from epochcast.prior.real.grid import Grid, log_uniform
 
 _SMALLEST_CLOCK = 1e-9
+_FAVOUR_SHORT = 1.4  # 1 would make all orders of magnitude of tau alike; most real runs gain early
 _LARGEST_LOG = 300.0  # its exponential is still finite when multiplied by any parameter
 
 
 def _component(log_clock: Array, horizon: float, slow: Mask, rng: np.random.Generator) -> Array:
     """(1 + c x^p)^(-1/c), x = clock / tau: powers (p = 1), stretched exponentials (c to 0), sigmoids (c = 1)."""
     size = len(log_clock)
-    log_tau = rng.uniform(math.log(0.01 * math.sqrt(horizon)), math.log(horizon), (size, 1))
+    shortest = math.log(0.01 * math.sqrt(horizon))
+    log_tau = shortest + (math.log(horizon) - shortest) * rng.random((size, 1)) ** _FAVOUR_SHORT
     power = np.where(slow, log_uniform(1.2, 6.0, size, rng), log_uniform(0.45, 1.2, size, rng))[:, None]
-    tail = log_uniform(0.05, 10.0, (size, 1), rng)
+    # A start that gathers pace goes on to gain much: its tail is at most a little heavier than a sigmoid's.
+    tail = np.where(slow, log_uniform(0.05, 1.5, size, rng), log_uniform(0.05, 10.0, size, rng))[:, None]
     growth = np.exp(np.minimum(power * (log_clock - log_tau), _LARGEST_LOG))
-    return np.exp(np.log1p(tail * growth) / -tail)
+    left: Array = np.exp(np.log1p(tail * growth) / -tail)
+    return left
 
 
 def decay(clock: Array, horizon: float, second: Mask, slow_start: Mask, rng: np.random.Generator) -> Array:
@@ -41,9 +45,9 @@ def decay(clock: Array, horizon: float, second: Mask, slow_start: Mask, rng: np.
 
 
 def delayed(clock: Array, horizon: float, rng: np.random.Generator) -> Array:
-    """A clock that hardly runs until a delay is over: the run is stuck at first, then takes off."""
+    """A clock that stands or hardly runs until a delay is over: the run is stuck at first, then takes off."""
     delay = log_uniform(0.02, 0.8, (len(clock), 1), rng) * horizon
-    leak = log_uniform(1e-8, 1e-3, (len(clock), 1), rng)
+    leak = np.where(rng.random((len(clock), 1)) < 0.8, 0.0, log_uniform(1e-8, 1e-3, (len(clock), 1), rng))
     return np.maximum(clock - delay, 0.0) + leak * clock
 
 
@@ -55,10 +59,14 @@ def stalled(clock: Array, horizon: float, rng: np.random.Generator) -> Array:
     return clock - rng.uniform(0.9, 1.0, size) * np.clip(clock - start, 0.0, length)
 
 
-def gap(felt: Array, final: Array, rng: np.random.Generator) -> Array:
-    """How far a learning rate [curve, step] holds the error above where it would settle at rate zero [curve, 1]."""
+def gap(felt: Array, final: Array, noisy: Mask, rng: np.random.Generator) -> Array:
+    """How far a learning rate [curve, step] holds the error above where it would settle at rate zero [curve, 1].
+
+    A gap that no noise gives away is small.
+    """
     size = (len(felt), 1)
-    height = rng.beta(1.2, 1.5, size) * (1.0 - final)
+    height = rng.beta(1.1, 1.7, size) * (1.0 - final)
+    height *= np.where(noisy[:, None], 1.0, log_uniform(0.003, 0.3, size, rng))
     return height * felt ** log_uniform(0.5, 2.0, size, rng)
 
 
@@ -79,7 +87,7 @@ def overfitting(grid: Grid, onset: Array, rng: np.random.Generator) -> Array:
     size = len(onset)
     width = log_uniform(0.03, 3.0, (size, 1), rng) * grid.horizon
     grown = (np.maximum(grid.steps - onset, 0.0) / width) ** rng.uniform(0.7, 2.0, (size, 1))
-    return log_uniform(0.003, 3.0, (size, 1), rng) * grown / (1.0 + grown)
+    return log_uniform(0.003, 2.0, (size, 1), rng) * grown / (1.0 + grown)
 
 
 def double_descent(grid: Grid, size: int, rng: np.random.Generator) -> Array:
