@@ -24,12 +24,14 @@ os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM
 
 import numpy as np
 import torch
+import watch
 
 import epochcast as ec
 from epochcast.curve import Curves
 from epochcast.model import PAPER_SIZES, SetModel
 from epochcast.prior import paper
 from epochcast.runtime import SetEngine, StreamEngine
+from epochcast.weights import find, read_safetensors
 
 ROUNDS = 7
 
@@ -134,6 +136,26 @@ def forecast_lines(name: str) -> list[Line]:
     ]
 
 
+def share_of_peak(name: str) -> str:
+    """How much of what one core can do at best a forecast does already: what no batch can gain."""
+    forecaster = ec.Forecaster(name)
+    curves = ec.sample_prior(100, seed=1)[:, :50]
+    arrays, _ = read_safetensors(find(name).weights)
+    of_tokens = sum(array.size for key, array in arrays.items() if key.startswith("blocks.") and array.ndim == 2)
+    of_queries = sum(arrays[key].size for key in ("head.weight", "decode_hidden.weight") if key in arrays)
+    tokens = 100 if isinstance(forecaster.engine, SetEngine) else 51  # a set transformer's queries are tokens too
+    operations = 2.0 * (tokens * of_tokens + 50 * of_queries)
+    matrix = torch.rand(768, 768)
+    shares = []
+    for _ in range(ROUNDS):
+        peak = 2.0 * 768**3 / seconds(lambda: matrix @ matrix, 3)
+        single = operations / seconds(lambda: [forecaster.forecast(row, 100, "unit") for row in curves[:5]]) * 5
+        batch = operations / seconds(lambda: forecaster.forecast(curves, 100, "unit")) * 100
+        shares.append((single / peak, batch / peak))
+    single, batch = np.median(shares, axis=0)
+    return f"`{name}` {single:.0%} alone and {batch:.0%} in a batch"
+
+
 def bare_call(engine: SetEngine | StreamEngine, values: np.ndarray) -> Callable[[], object]:
     """The network alone, its inputs made beforehand."""
     curves, queries = Curves.of(values), np.arange(51.0, 101.0)[None]
@@ -195,7 +217,21 @@ def stream_lines() -> list[Line]:
     ]
 
 
+def watch_lines() -> list[Line]:
+    grown = [watch.measure()["all have grown"] for _ in range(3)]
+    seconds = float(np.median(grown))
+    return [
+        Line(
+            "`watch`: a look at 500 runs that have all grown, beyond reading their logs",
+            f"{seconds:.2f} s of processor time",
+            "< 1 s",
+            seconds < 1.0,
+        )
+    ]
+
+
 def main() -> None:
+    torch.set_num_threads(1)
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path)
     out = parser.parse_args().out
@@ -203,6 +239,8 @@ def main() -> None:
     for name in ("lcpfn", "stream"):
         lines += forecast_lines(name)
     lines += stream_lines()
+    lines += watch_lines()
+    shares = ", ".join(share_of_peak(name) for name in ("lcpfn", "stream"))
     today = datetime.datetime.now(datetime.timezone.utc).date()
     text = [
         "# Speed and memory",
@@ -214,6 +252,9 @@ def main() -> None:
         "| what | measured | wanted | holds |",
         "|---|---|---|---|",
         *(f"| {line.what} | {line.measured} | {line.wanted} | {'yes' if line.holds else '**no**'} |" for line in lines),
+        "",
+        f"Of the speed at which one core multiplies large matrices, a forecast reaches: {shares}. That bounds what a "
+        "batch can gain on one core.",
         "",
     ]
     print("\n".join(text))

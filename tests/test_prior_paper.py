@@ -195,7 +195,9 @@ def test_draw_obeys_the_constraints_at_each_horizon(horizon: int) -> None:
 def test_draw_of_ten_thousand_obeys_the_constraints_and_its_own_parameters(draw: paper.Draw) -> None:
     assert ((draw.noiseless >= 0.0) & (draw.noiseless <= 1.0)).all()
     assert (draw.noiseless[:, 0] < draw.noiseless[:, -1]).all()
-    np.testing.assert_array_equal(draw.noiseless, paper.evaluate(draw.parameters, np.arange(1.0, 101.0)))
+    np.testing.assert_allclose(
+        draw.noiseless, paper.evaluate(draw.parameters, np.arange(1.0, 101.0)), rtol=0.0, atol=1e-14
+    )
     np.testing.assert_array_equal(draw.sigma, np.exp(draw.parameters[:, -1]))
 
 

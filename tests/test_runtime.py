@@ -47,6 +47,8 @@ def test_onnxruntime_agrees_with_torch(name, cutoff):
 
     engine.session = Recorder(engine.session)
     engine.predict(curves[:8], queries[:8], 100)
+    if isinstance(engine, StreamEngine):
+        recorded["feed"]["past"] = engine.empty_memory(8)  # whose layers are apart in the graph
     with torch.no_grad():
         raw = network(*(torch.from_numpy(np.array(value)) for value in _ordered(network, recorded["feed"])))
     raw = raw[0] if isinstance(raw, tuple) else raw
@@ -59,6 +61,16 @@ def _ordered(network, feed):
     if isinstance(network, StreamModel):
         names = ("tokens", "past", "positions", "cutoff_features", "query_features")
     return [feed[name] for name in names]
+
+
+@pytest.mark.parametrize("name", ["lcpfn"])
+def test_onnxruntime_agrees_with_torch_on_runs_of_different_lengths(name):
+    engine, network = load_network(name), _torch_network(name)
+    curves = Curves.of([CURVES[0, :30], CURVES[1, :7]])
+    feed = engine.feed(curves, np.array([[40.0, 100.0], [8.0, 50.0]]))
+    with torch.no_grad():
+        raw = network(*(torch.from_numpy(value) for value in _ordered(network, feed)))
+    np.testing.assert_allclose(engine.session.run(["raw"], feed)[0], raw.numpy(), atol=1e-4)
 
 
 def _stream_engines() -> list[str]:
@@ -90,6 +102,30 @@ def test_large_batch_is_cut_into_chunks_without_a_seam(name):
     for i in (0, 70, 149):
         one = engine.predict(Curves.of(draw[i : i + 1]), queries[:1], 100)
         np.testing.assert_allclose(whole[i].cdf(0.5), one[0].cdf(0.5), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ec.models())
+def test_runs_of_different_lengths_are_forecast_as_each_alone(name):
+    engine = load_network(name)
+    runs = [CURVES[i, :length] for i, length in enumerate((30, 3, 11, 30))]
+    queries = np.array([[40.0, 100.0]])
+    together = engine.predict(Curves.of(runs), np.repeat(queries, len(runs), axis=0), 100)
+    for i, run in enumerate(runs):
+        alone = engine.predict(Curves.of(run), queries, 100)
+        np.testing.assert_allclose(together[i].cdf(0.5), alone[0].cdf(0.5), atol=1e-5)
+        assert np.abs(together[i].cdf(0.5) - together[(i + 1) % 3].cdf(0.5)).max() > 1e-3  # no other run's
+
+
+@pytest.mark.parametrize("name", _stream_engines())
+def test_memory_handed_on_as_one_array_reads_like_the_whole_run(name):
+    engine = load_network(name)
+    curves, queries = Curves.of(CURVES[:2, :20]), np.full((2, 1), 100.0)
+    tokens, question = engine.basis.newest(curves, queries, 100)
+    first = np.zeros((2, 1), dtype=np.int64)
+    _, memory = engine.read_on(tokens[:, :15], question, first, engine.empty_memory(2))
+    answer, memory = engine.read_on(tokens[:, 15:], question, np.full((2, 1), 5), memory)
+    assert memory.shape[4] == 21
+    np.testing.assert_allclose(answer[:, 0].cdf(0.5), engine.predict(curves, queries, 100).cdf(0.5), atol=1e-5)
 
 
 def test_stream_session_keeps_keys_and_values_of_every_token():

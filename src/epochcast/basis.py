@@ -13,16 +13,18 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.anchor import Anchor, Belief
+from epochcast.anchor import Anchor, Belief, on_grid
 from epochcast.curve import Curves
 from epochcast.distributions import Array, Mixture
 from epochcast.features import (
     LARGEST_LOG_SCALE,
     NO_VALUE,
+    OUTLINE_STEPS,
     SMALLEST_LOG_SCALE,
     Moments,
     cutoff_features,
     moments,
+    outline_features,
     query_features,
     token_features,
 )
@@ -30,6 +32,7 @@ from epochcast.special import log_softmax
 from epochcast.trail import LARGEST_OFFSET, SURPRISE, SURPRISE_MEAN, SURPRISE_SCALE, Trail
 
 Raw = NDArray[np.float32]
+_WHOLE_OUTLINE_STEPS = OUTLINE_STEPS.astype(np.intp)[None]
 LONGEST = 1000.0  # horizon that networks without a grid are trained on
 
 
@@ -86,15 +89,25 @@ class AnchorBasis:
 
     def newest(self, curves: Curves, queries: Array, horizon: float) -> tuple[Array, Question]:
         planned = float(self.most_values)
-        belief = self.anchor.belief(curves)
-        mean, between, scale = first = moments(self.anchor.components(belief, queries))
+        cutoff, first = self._cutoff_features_and_moments(curves, queries)
         last = np.where(curves.lengths > 0, curves.last_value, NO_VALUE)
         query = query_features(curves.last_step, last, queries, first, planned)
-        at_cutoff = mean[:, None], between[:, None], scale[:, None]
+        mean, _, scale = first
         question = Question(
-            cutoff_features(self.anchor, belief)[:, None], query[:, None], lambda raw: _around_anchor(raw, at_cutoff)
+            cutoff[:, None], query[:, None], lambda raw: _around_anchor(raw, mean[:, None], scale[:, None])
         )
         return token_features(curves.steps, curves.values, planned), question
+
+    def _cutoff_features_and_moments(self, curves: Curves, queries: Array) -> tuple[Array, Moments]:
+        """What the anchor says at the cutoffs, and its moments at queried steps [curve, query]."""
+        anchor = self.anchor
+        whole = queries.astype(np.intp)
+        if on_grid(curves) and (whole == queries).all():
+            answer = anchor.answer_on_grid(curves)
+            outline = answer.moments_at(_WHOLE_OUTLINE_STEPS)
+            return outline_features(answer.weights, answer.noise_weights, outline), answer.moments_at(whole)
+        belief = anchor.belief(curves)
+        return cutoff_features(anchor, belief), moments(anchor.components(belief, queries))
 
     def finished(self, values: Array, horizon: int, untrained: Array | None = None) -> Finished:
         steps = np.broadcast_to(np.arange(1.0, horizon + 1.0), values.shape)
@@ -118,15 +131,30 @@ class _AnchoredRuns:
         belief = self.beliefs.at(cutoffs)
         first = moments(self.anchor.components(belief, queries))
         query = query_features(cutoffs.astype(np.float64), self.last[:, cutoffs], queries, first, self.planned)
-        return Question(cutoff_features(self.anchor, belief), query, lambda raw: _around_anchor(raw, first))
+        mean, _, scale = first
+        return Question(cutoff_features(self.anchor, belief), query, lambda raw: _around_anchor(raw, mean, scale))
 
 
-def _around_anchor(raw: Raw, first_answer: Moments) -> Mixture:
-    mean, _, scale = (part[..., None] for part in first_answer)
+def _around_anchor(raw: Raw, mean: Array, scale: Array) -> Mixture:
+    """Mean and scale are [curve, cutoff, query]."""
+    logits, offsets, stretch, zoom = _outputs(raw)
+    offsets *= (scale * np.exp(zoom))[..., None]
+    offsets += mean[..., None]
+    stretch += np.log(scale)[..., None]
+    return Mixture(log_softmax(logits), offsets, _limited(stretch))
+
+
+def _outputs(raw: Raw) -> tuple[Array, Array, Array, Array]:
+    """Logits, offsets and stretches [..., component] of the components, and the zoom [...] of all."""
     outputs = raw.astype(np.float64)
-    logits, offsets, stretch = np.split(outputs[..., :-1], 3, axis=-1)
-    log_scales = np.clip(np.log(scale) + stretch, SMALLEST_LOG_SCALE, LARGEST_LOG_SCALE)
-    return Mixture(log_softmax(logits), mean + scale * np.exp(outputs[..., -1:]) * offsets, log_scales)
+    count = outputs.shape[-1] // 3
+    logits, offsets, stretch = (outputs[..., i * count : (i + 1) * count] for i in range(3))
+    return logits, offsets, stretch, outputs[..., -1]
+
+
+def _limited(log_scales: Array) -> Array:
+    np.maximum(log_scales, SMALLEST_LOG_SCALE, out=log_scales)
+    return np.minimum(log_scales, LARGEST_LOG_SCALE, out=log_scales)
 
 
 # --- relative to the newest value -------------------------------------------------------------------------------------
@@ -167,11 +195,10 @@ class _TrailedRuns:
 
 def _around_trail(seen: Trail, queries: Array) -> Question:
     def read(raw: Raw) -> Mixture:
-        outputs = raw.astype(np.float64)
-        logits, offsets, stretch = np.split(outputs[..., :-1], 3, axis=-1)
-        log_unit = np.log(seen.unit)[..., None, None] + outputs[..., -1:]
+        logits, offsets, stretch, zoom = _outputs(raw)
+        log_unit = (np.log(seen.unit)[..., None] + zoom)[..., None]
         reach = np.sinh(np.clip(offsets, -LARGEST_OFFSET, LARGEST_OFFSET))
-        log_scales = np.clip(log_unit + stretch, SMALLEST_LOG_SCALE, LARGEST_LOG_SCALE)
+        log_scales = _limited(log_unit + stretch)
         return Mixture(
             _with_last(log_softmax(logits) + np.log1p(-SURPRISE), np.log(SURPRISE)),
             _with_last(seen.last[..., None, None] + np.exp(log_unit) * reach, SURPRISE_MEAN),
@@ -183,7 +210,10 @@ def _around_trail(seen: Trail, queries: Array) -> Question:
 
 def _with_last(array: Array, value: float) -> Array:
     """One more component."""
-    return np.concatenate([array, np.full((*array.shape[:-1], 1), value)], axis=-1)
+    longer = np.empty((*array.shape[:-1], array.shape[-1] + 1))
+    longer[..., :-1] = array
+    longer[..., -1] = value
+    return longer
 
 
 def thinned(curves: Curves, most: int) -> Curves:

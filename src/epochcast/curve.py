@@ -11,6 +11,7 @@ import reprlib
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -174,17 +175,17 @@ class Curves:
         """Some of the curves."""
         return Curves(self.steps[index], self.values[index], self.lengths[index])
 
-    @property
+    @cached_property
     def seen(self) -> Mask:
         """Which entries are values rather than padding, [curve, value]."""
         return _seen(self.lengths, self.values.shape[1])
 
-    @property
+    @cached_property
     def last_step(self) -> Array:
         """The newest step of each curve, 0 where nothing was seen."""
         return self._newest(self.steps)
 
-    @property
+    @cached_property
     def last_value(self) -> Array:
         """The newest value of each curve, 0 where nothing was seen."""
         return self._newest(self.values)
@@ -192,6 +193,8 @@ class Curves:
     def _newest(self, array: Array) -> Array:
         if array.shape[1] == 0:
             return np.zeros(len(self))
+        if (self.lengths == array.shape[1]).all():
+            return array[:, -1].copy()
         return array[np.arange(len(self)), np.maximum(self.lengths - 1, 0)]
 
     @classmethod
@@ -217,7 +220,8 @@ class Curves:
             curves = cls(_padded_steps(steps, lengths, single), padded, lengths, single)
         keep = curves.seen & ~np.isnan(padded) if missing == "drop" else curves.seen
         _check_entries(curves, keep)
-        curves = _dropped(curves, keep)
+        if missing == "drop":
+            curves = _dropped(curves, keep)
         # Counted steps rise by construction.
         return curves if steps is None else _sorted_by_step(curves)
 
@@ -400,11 +404,13 @@ def warn_on_contradiction(curves: Curves, metric: Metric) -> None:
     """Warn when a curve moves steadily and far against the metric's direction: it was probably declared wrongly."""
     if curves.values.shape[1] < 5:
         return
-    later = curves.seen[:, 1:]
-    gains = np.where(later, np.diff(curves.values, axis=1), 0.0) * (-1.0 if metric.minimize else 1.0)
-    steadily = (gains < 0).sum(axis=1) >= 0.8 * (curves.lengths - 1)
+    sign = -1.0 if metric.minimize else 1.0
     spread = metric.soft[1] - metric.soft[0] if metric.soft else np.abs(curves.values[:, 0])
-    far = gains.sum(axis=1) < -0.2 * spread
+    far = sign * (curves.last_value - curves.values[:, 0]) < -0.2 * spread
+    if not far.any():
+        return
+    gains = sign * np.where(curves.seen[:, 1:], np.diff(curves.values, axis=1), 0.0)
+    steadily = (gains < 0).sum(axis=1) >= 0.8 * (curves.lengths - 1)
     contradicts = steadily & far & (curves.lengths >= 5)
     if contradicts.any():
         curve = int(np.argmax(contradicts))

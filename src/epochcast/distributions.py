@@ -58,12 +58,12 @@ class Bars:
     """Probability per bin, flat inside each bin, with half-normal tails in place of the first and the last bin."""
 
     borders: Array  # [bin + 1], rising
-    logits: Array  # [..., bin]
+    logits: NDArray[np.floating[Any]]  # [..., bin]; a large batch may keep them in single precision
 
     def __post_init__(self) -> None:
         if self.logits.shape[-1] != len(self.borders) - 1 or len(self.borders) < 4:
             raise InputError(f"{len(self.borders)} borders do not fit {self.logits.shape[-1]} bins (at least 3)")
-        if not (np.diff(self.borders) > 0.0).all():
+        if not (self.borders[1:] > self.borders[:-1]).all():
             raise InputError("the borders of bins must rise strictly")
 
     @property
@@ -74,13 +74,17 @@ class Bars:
         return Bars(self.borders, self.logits[_positions(index)])
 
     @property
+    def _exact_logits(self) -> Array:
+        return self.logits.astype(np.float64, copy=False)
+
+    @property
     def _tail_scales(self) -> tuple[float, float]:
         """Scales of the half-normal tails: half of a tail's mass lies within its bin."""
         widths = np.diff(self.borders)
         return float(widths[0] / _HALF_NORMAL_MEDIAN), float(widths[-1] / _HALF_NORMAL_MEDIAN)
 
     def log_prob(self, y: ArrayLike) -> Array:
-        y, log_mass = self._broadcast(y, log_softmax(self.logits))
+        y, log_mass = self._broadcast(y, log_softmax(self._exact_logits))
         index = self._bin(y)
         left, right = self._tail_scales
         inner = -np.log(np.diff(self.borders))[index]
@@ -89,7 +93,7 @@ class Bars:
         return _pick(log_mass, index) + self._by_bin(index, lower, inner, upper)
 
     def cdf(self, y: ArrayLike) -> Array:
-        mass = softmax(self.logits)
+        mass = softmax(self._exact_logits)
         y, before = self._broadcast(y, _before(mass))
         index = self._bin(y)
         left, right = self._tail_scales
@@ -101,7 +105,7 @@ class Bars:
         return np.clip(_pick(before, index) + own * share, 0.0, 1.0)
 
     def icdf(self, q: ArrayLike) -> Array:
-        mass = softmax(self.logits)
+        mass = softmax(self._exact_logits)
         q, before = self._broadcast(_levels(q), _before(mass))
         # The bin whose range of levels holds q; bins without mass are never chosen.
         index = _last_at_most(before, q)
@@ -115,12 +119,12 @@ class Bars:
         return self._by_bin(index, lower, inner, upper)
 
     def mean(self) -> Array:
-        return np.asarray(softmax(self.logits) @ self._moments(about=0.0)[0])
+        return np.asarray(softmax(self._exact_logits) @ self._moments(about=0.0)[0])
 
     def variance(self) -> Array:
         # About the middle of the bins: far from zero the second moments would cancel.
         first, second = self._moments(about=float(np.median(self.borders)))
-        mass = softmax(self.logits)
+        mass = softmax(self._exact_logits)
         return np.asarray(np.maximum(mass @ second - (mass @ first) ** 2, 0.0))
 
     def sample(self, size: int, rng: np.random.Generator) -> Array:

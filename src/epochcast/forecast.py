@@ -68,7 +68,8 @@ class Forecast:
         """The forecast of one curve of a batch, without the padding of ragged batches."""
         if self.steps.ndim < 2 or self.at_horizon:
             raise InputError("this is the forecast of one run; only forecasts of a batch have items")
-        ahead = np.flatnonzero(~np.isnan(self.steps[index]))
+        padding = np.isnan(self.steps[index])
+        ahead = np.flatnonzero(~padding) if padding.any() else slice(None)
         return replace(
             self,
             steps=self.steps[index, ahead],

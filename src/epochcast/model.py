@@ -112,8 +112,7 @@ class Block(nn.Module):
     def forward(self, x: Tensor, bias: Tensor, past: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """One layer; `bias` [.., new, past + new] is HIDDEN where a token may not look. Returns keys and values.
 
-        `past` and the second result are [2, batch, head, token, size]. Attention is written out: its export runs fewer
-        operations than that of torch's own, which guards against rows that see nothing.
+        `past` and the second result are [2, batch, head, token, size].
         """
         normed = self.attention_norm(x)
         query, key, value = (self._split(part(normed)) for part in (self.query, self.key, self.value))

@@ -23,8 +23,14 @@ from epochcast.features import SMALLEST_LOG_SCALE
 from epochcast.weights import ModelFiles, find, read_safetensors
 
 MOST_VALUES = 200  # of a run without a grid: as many as networks are trained on
-_CHUNK_TOKENS = 4096  # tokens per call: bounds the memory of a large batch
+_CHUNK_TOKENS = 2048  # tokens and queries per call: what a layer makes of them still fits into the cache
+_HIDDEN = -1e9  # added to the attention score of a token that may not be seen
 _CUTOFF_BLOCK = 10  # cutoffs per call when a finished curve is forecast from all of them
+
+
+# Keys and values of the tokens read, as the graph has them: [2, batch, head, token, size] of each layer but the last,
+# then [batch, token, width] of the last layer's keys and of its values.
+Memory = list[NDArray[np.float32]]
 
 
 class Engine(Protocol):
@@ -71,10 +77,14 @@ def _session(files: ModelFiles, threads: int) -> Any:
     return onnxruntime.InferenceSession(str(files.graph), options, providers=["CPUExecutionProvider"])
 
 
-def _chunks(curves: Curves) -> Iterator[slice]:
-    size = max(1, _CHUNK_TOKENS // (curves.values.shape[1] + 1))
+def _chunks(curves: Curves, queries: Array) -> Iterator[tuple[slice, Curves]]:
+    size = max(1, _CHUNK_TOKENS // (curves.values.shape[1] + queries.shape[1] + 1))
+    if len(curves) <= size:
+        yield slice(None), curves
+        return
     for start in range(0, len(curves), size):
-        yield slice(start, start + size)
+        part = slice(start, start + size)
+        yield part, curves[part]
 
 
 class SetEngine:
@@ -90,20 +100,41 @@ class SetEngine:
     def feed(self, curves: Curves, queries: Array) -> dict[str, NDArray[Any]]:
         """The network's inputs."""
         scale = 1.0 / float(self.grid or 1)
+        observed = curves.seen
         return {
             "steps": (curves.steps * scale).astype(np.float32),
             "values": curves.values.astype(np.float32),
-            "observed": curves.seen,
+            "observed": observed,
             "queries": (queries * scale).astype(np.float32),
+            "hidden": _hidden_from_others(observed, queries.shape[1]),
         }
 
     def predict(self, curves: Curves, queries: Array, horizon: float) -> Distribution:
-        parts = [self.session.run(None, self.feed(curves[part], queries[part]))[0] for part in _chunks(curves)]
-        raw = np.concatenate(parts).astype(np.float64)
+        raw = np.empty(0, dtype=np.float32)
+        for part, some in _chunks(curves, queries):
+            answer = self.session.run(["raw"], self.feed(some, queries[part]))[0]
+            if len(answer) == len(curves):
+                raw = answer
+                break
+            if raw.size == 0:  # at once in its final size: the answers for a large batch are large
+                raw = np.empty((len(curves), *answer.shape[1:]), dtype=np.float32)
+            raw[part] = answer
         if self._bars:
             return Bars(self._borders, raw)
-        logits, means, log_scales = np.split(raw, 3, axis=-1)
+        logits, means, log_scales = np.split(raw.astype(np.float64), 3, axis=-1)
         return Mixture.of(logits, means, np.maximum(log_scales, SMALLEST_LOG_SCALE))
+
+
+def _hidden_from_others(observed: NDArray[np.bool_], queries: int) -> NDArray[np.float32]:
+    """[curve or 1, 1, token, token]: every token sees the observed ones and itself, never another query."""
+    if observed.all():
+        observed = observed[:1]
+    context = observed.shape[1]
+    hidden = np.full((len(observed), 1, context + queries, context + queries), _HIDDEN, dtype=np.float32)
+    hidden[..., :context] = np.where(observed, np.float32(0.0), np.float32(_HIDDEN))[:, None, None]
+    token = np.arange(context + queries)
+    hidden[..., token, token] = 0.0
+    return hidden
 
 
 class StreamEngine:
@@ -116,6 +147,8 @@ class StreamEngine:
         self.grid = basis.grid
         model = config["model"]
         self._memory_shape = (model["layers"], 2, model["heads"], model["width"] // model["heads"])
+        self._past = [entry.name for entry in session.get_inputs() if entry.name.startswith("past")]
+        self._outputs = [entry.name for entry in session.get_outputs()]
 
     @property
     def reads_untrained(self) -> bool:
@@ -134,13 +167,13 @@ class StreamEngine:
 
     def predict(self, curves: Curves, queries: Array, horizon: float) -> Distribution:
         curves = thinned(curves, self.most_values)
-        parts = [self._answer(curves[part], queries[part], horizon) for part in _chunks(curves)]
-        return parts[0] if len(parts) == 1 else _joined(parts)
+        parts = [self._answer(some, queries[part], horizon) for part, some in _chunks(curves, queries)]
+        return parts[0] if len(parts) == 1 else joined(parts)
 
     def _answer(self, curves: Curves, queries: Array, horizon: float) -> Mixture:
         tokens, question = self.basis.newest(curves, queries, horizon)
-        feed = _feed(tokens, question, curves.lengths[:, None], self.empty_memory(len(curves)))
-        raw = self.session.run(["raw"], feed)[0]
+        memory = self.by_layer(self.empty_memory(len(curves)))
+        raw = self.session.run(["raw"], self._feed(tokens, question, curves.lengths[:, None], memory))[0]
         return question.read(raw)[:, 0]
 
     def predict_all_cutoffs(
@@ -155,7 +188,7 @@ class StreamEngine:
         if horizon > self.most_values:
             raise InputError(f"horizon={horizon} is longer than the {self.most_values} values that {self.name} reads")
         runs = self.basis.finished(values, horizon, untrained)
-        memory = self.empty_memory(len(values))
+        memory = self.by_layer(self.empty_memory(len(values)))
         done = 0
         for start in range(first, horizon, _CUTOFF_BLOCK):
             cutoffs = range(start, min(start + _CUTOFF_BLOCK, horizon))
@@ -164,11 +197,46 @@ class StreamEngine:
             question = runs.at(index, queries)
             positions = np.broadcast_to(index + runs.before - done, (len(values), len(index)))
             end = cutoffs[-1] + runs.before + 1
-            raw, memory = self.session.run(
-                ["raw", "memory"], _feed(runs.tokens[:, done:end], question, positions, memory)
-            )
+            answer, memory = self.read_on_by_layer(runs.tokens[:, done:end], question, positions, memory)
             done = end
-            yield cutoffs, question.read(raw)
+            yield cutoffs, answer
+
+    def read_on(
+        self, tokens: Array, question: Question, positions: NDArray[np.int64], memory: NDArray[np.float32]
+    ) -> tuple[Mixture, NDArray[np.float32]]:
+        """Answers after new tokens of runs whose earlier ones are in the memory, and the memory of all of them."""
+        answer, parts = self.read_on_by_layer(tokens, question, positions, self.by_layer(memory))
+        last = np.stack(parts[-2:])  # [2, batch, token, width]
+        heads = last.reshape(*last.shape[:3], *self._memory_shape[2:]).swapaxes(2, 3)
+        return answer, np.stack([*parts[:-2], heads])
+
+    def read_on_by_layer(
+        self, tokens: Array, question: Question, positions: NDArray[np.int64], memory: Memory
+    ) -> tuple[Mixture, Memory]:
+        """The same with the memory as the network gives and takes it, for those who only hand it on."""
+        raw, *memory = self.session.run(self._outputs, self._feed(tokens, question, positions, memory))
+        return question.read(raw), memory
+
+    def by_layer(self, memory: NDArray[np.float32]) -> Memory:
+        """Keys and values of one layer after the other; the last layer's apart, with their heads side by side."""
+        two, batch, heads, token, size = memory.shape[1:]
+        return [*memory[:-1], *memory[-1].swapaxes(2, 3).reshape(two, batch, token, heads * size)]
+
+    def _feed(
+        self, tokens: Array, question: Question, positions: NDArray[np.int64], memory: Memory
+    ) -> dict[str, NDArray[Any]]:
+        """The network's inputs: new tokens on the memory of earlier ones, asked at some positions among the new."""
+        before = memory[0].shape[-2]
+        token = np.arange(before + tokens.shape[1])
+        hidden = np.where(token > before + positions[..., None], np.float32(_HIDDEN), np.float32(0.0))
+        return {
+            "tokens": tokens.astype(np.float32),
+            "positions": positions,
+            "hidden": hidden[:, None],
+            "cutoff_features": question.cutoff_features.astype(np.float32),
+            "query_features": question.query_features.astype(np.float32),
+            **dict(zip(self._past, memory, strict=True)),
+        }
 
     def session_for_one(self) -> StreamSession:
         """A forecaster of one run that remembers what it has seen."""
@@ -180,7 +248,7 @@ class StreamSession:
 
     def __init__(self, engine: StreamEngine) -> None:
         self._engine = engine
-        self._memory = engine.empty_memory(1)
+        self._memory = engine.by_layer(engine.empty_memory(1))
         self._encoded = 0
 
     def predict(self, curves: Curves, queries: Array, horizon: float) -> Distribution:
@@ -190,26 +258,13 @@ class StreamSession:
             return engine.predict(curves, queries, horizon)
         tokens, question = engine.basis.newest(curves, queries, horizon)
         new = tokens[:, self._encoded :]
-        feed = _feed(new, question, np.array([[new.shape[1] - 1]]), self._memory)
-        raw, self._memory = engine.session.run(["raw", "memory"], feed)
+        answer, self._memory = engine.read_on_by_layer(new, question, np.array([[new.shape[1] - 1]]), self._memory)
         self._encoded += new.shape[1]
-        return question.read(raw)[:, 0]
+        return answer[:, 0]
 
 
-def _feed(
-    tokens: Array, question: Question, positions: NDArray[np.int64], memory: NDArray[np.float32]
-) -> dict[str, NDArray[Any]]:
-    """The network's inputs: new tokens on the memory of earlier ones, asked at some positions among the new."""
-    return {
-        "tokens": tokens.astype(np.float32),
-        "past": memory,
-        "positions": positions,
-        "cutoff_features": question.cutoff_features.astype(np.float32),
-        "query_features": question.query_features.astype(np.float32),
-    }
-
-
-def _joined(parts: list[Mixture]) -> Mixture:
+def joined(parts: list[Mixture]) -> Mixture:
+    """The mixtures of all curves, from those of some each."""
     return Mixture(
         np.concatenate([part.log_weights for part in parts]),
         np.concatenate([part.means for part in parts]),

@@ -8,7 +8,7 @@ every cutoff of a run. Index 0 is the start of the run, before any value.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -27,8 +27,8 @@ LARGEST_OFFSET = 16.0
 SURPRISE, SURPRISE_MEAN, SURPRISE_SCALE = 1e-4, 0.5, 0.4  # weight, mean and scale of the fixed component
 
 _UNIT_DECAY = 0.85  # of the weights of earlier movements in the unit, per value
-_SCALES = (3.0, 30.0, 300.0, 3000.0)
-_FREQUENCIES = (1.0, 4.0, 16.0, 64.0)
+_SCALES = np.array([3.0, 30.0, 300.0, 3000.0])
+_FREQUENCIES = np.array([1.0, 4.0, 16.0, 64.0])
 _MEMORIES = (0.5, 0.8, 0.95, 1.0)  # decays of the running means that a value is compared with
 _SLOPE_DECAYS = (0.7, 0.95)
 _LOG_HUNDRED = np.log(100.0)
@@ -39,18 +39,25 @@ QUERY_FEATURES = 10 + 2 * len(_SLOPE_DECAYS)
 
 
 @lru_cache(maxsize=32)
-def _averaging(most: int, decay: float) -> Array:
-    """[value, value]: x @ this are the running means of x, with weights that decay into the past."""
+def _averaging(most: int, decays: tuple[float, ...]) -> Array:
+    """[decay, value, value]: x @ these are the running means of x, with weights that decay into the past."""
     age = np.arange(most)[None, :] - np.arange(most)[:, None]
-    weights = np.where(age >= 0, decay ** np.maximum(age, 0).astype(np.float64), 0.0)
-    return np.asarray(weights / weights.sum(axis=0))
+    powers = np.array(decays)[:, None, None] ** np.maximum(age, 0).astype(np.float64)
+    weights = np.where(age >= 0, powers, 0.0)
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def running_means(x: Array, decays: tuple[float, ...]) -> Array:
+    """Means of x [..., value] up to each value, the newest counting most: [decay, ..., value]."""
+    count = x.shape[-1]
+    most = max(1 << (count - 1).bit_length(), _SHORTEST_AVERAGING)  # few sizes, so that a growing run finds its own
+    tables = _averaging(most, decays)[:, :count, :count]
+    return np.asarray(x @ tables.reshape(len(decays), *(1,) * (x.ndim - 2), count, count))
 
 
 def running_mean(x: Array, decay: float) -> Array:
-    """Means of x [..., value] up to each value, the newest counting most."""
-    count = x.shape[-1]
-    most = max(1 << (count - 1).bit_length(), _SHORTEST_AVERAGING)  # few sizes, so that a growing run finds its own
-    return np.asarray(x @ _averaging(most, decay)[:count, :count])
+    """The same for one decay: [..., value]."""
+    return np.asarray(running_means(x, (decay,))[0])
 
 
 @dataclass(frozen=True)
@@ -68,17 +75,21 @@ class Trail:
     @classmethod
     def of(cls, steps: Array, values: Array, horizon: float) -> Trail:
         """Read values [run, n] at rising steps [run, n]; a value at step 0 is the untrained model's."""
-        move = np.diff(values, axis=-1)
-        gap = np.maximum(np.diff(steps, axis=-1, prepend=0.0), SMALLEST_GAP)
+        move = values[..., 1:] - values[..., :-1]
+        gap = steps.copy()
+        gap[..., 1:] -= steps[..., :-1]
+        np.maximum(gap, SMALLEST_GAP, out=gap)
         unit = np.full_like(values, FIRST_UNIT)
         slopes = np.zeros((*values.shape, len(_SLOPE_DECAYS)))
         if move.shape[-1]:
             unit[..., 1:] = np.maximum(running_mean(np.abs(move), _UNIT_DECAY), SMALLEST_UNIT)
-            pace = move / gap[..., 1:]
-            slopes[..., 1:, :] = np.stack([running_mean(pace, decay) for decay in _SLOPE_DECAYS], axis=-1)
-        tokens = _tokens(steps, values, gap, unit, horizon)
+            for i, slope in enumerate(running_means(move / gap[..., 1:], _SLOPE_DECAYS)):
+                slopes[..., 1:, i] = slope
+        tokens = np.empty((*values.shape[:-1], values.shape[-1] + 1, TOKEN_FEATURES))
+        tokens[..., 0, :] = _start_token(horizon)
+        _fill_tokens(tokens[..., 1:, :], steps, values, gap, unit, horizon)
         return cls(
-            tokens=_with_start(tokens, _start_token(horizon)),
+            tokens=tokens,
             step=_with_start(steps, 0.0),
             gap=_with_start(gap, 1.0),
             last=_with_start(values, NO_VALUE),
@@ -90,64 +101,81 @@ class Trail:
     def at(self, cutoffs: NDArray[np.int64]) -> Trail:
         """The same at some cutoffs [run or 1, cutoff]."""
         rows = np.arange(len(self.step))[:, None]
-        chosen = {f.name: getattr(self, f.name)[rows, cutoffs] for f in fields(self) if f.name != "horizon"}
-        return replace(self, **chosen)
+        return Trail(
+            tokens=self.tokens[rows, cutoffs],
+            step=self.step[rows, cutoffs],
+            gap=self.gap[rows, cutoffs],
+            last=self.last[rows, cutoffs],
+            unit=self.unit[rows, cutoffs],
+            slopes=self.slopes[rows, cutoffs],
+            horizon=self.horizon,
+        )
 
     def queries(self, steps: Array) -> Array:
         """[run, cutoff, query, QUERY_FEATURES] of queried steps [run or 1, cutoff, query]."""
         horizon = self.horizon
         newest, gap = np.maximum(self.step, 1e-3)[..., None], self.gap[..., None]
         ahead = np.maximum(steps - newest, 1e-3)
+        log_ahead, log_ratio = np.log(ahead), np.log((steps + gap) / (newest + gap))
         places = (
             steps / horizon,
             np.log1p(steps) / _LOG_HUNDRED,
-            np.log((steps + gap) / (newest + gap)),
+            log_ratio,
             ahead / horizon,
-            np.log(ahead) / _LOG_HUNDRED,
-            np.log(ahead / gap) / _LOG_HUNDRED,
+            log_ahead / _LOG_HUNDRED,
+            (log_ahead - np.log(gap)) / _LOG_HUNDRED,
             (horizon - steps) / horizon,
             newest / horizon,
             np.log1p(newest) / _LOG_HUNDRED,
             np.full(1, np.log(horizon) / _LOG_HUNDRED),
         )
         # Where the recent slope would lead, if it stayed and if it faded like 1 / step, in units of recent movement.
-        fading = (newest + gap) * np.log((steps + gap) / (newest + gap))
-        slopes = np.moveaxis(self.slopes / self.unit[..., None], -1, 0)[..., None]
-        ahead_of_slopes = [0.25 * np.arcsinh(slope * reach) for slope in slopes for reach in (ahead, fading)]
+        fading = (newest + gap) * log_ratio
+        slopes = self.slopes / self.unit[..., None]
+        ahead_of_slopes = [
+            0.25 * np.arcsinh(slopes[..., i, None] * reach)
+            for i in range(len(_SLOPE_DECAYS))
+            for reach in (ahead, fading)
+        ]
         return _columns((*places, *ahead_of_slopes), np.broadcast_shapes(steps.shape, newest.shape))
 
 
-def _tokens(steps: Array, values: Array, gap: Array, unit: Array, horizon: float) -> Array:
+def _fill_tokens(tokens: Array, steps: Array, values: Array, gap: Array, unit: Array, horizon: float) -> None:
     """[run, value, TOKEN_FEATURES]"""
-    move = np.diff(values, axis=-1, prepend=values[..., :1])
+    if values.shape[-1] == 0:
+        return
+    move = np.zeros_like(values)
+    np.subtract(values[..., 1:], values[..., :-1], out=move[..., 1:])
     behind = np.maximum.accumulate(values, axis=-1) - values
-    gained = values - values[..., :1]
-    columns = [
-        np.zeros_like(values),  # the start's flag
-        (steps == 0.0).astype(np.float64),  # the untrained model's value
-        steps / horizon,
-        np.log1p(steps) / _LOG_HUNDRED,
-        np.full_like(values, np.log(horizon) / _LOG_HUNDRED),
-        np.log(gap) / _LOG_HUNDRED,
-        np.log(gap / horizon) / _LOG_HUNDRED,
-        values,
-    ]
-    for difference in (move, behind, gained):
-        columns += [np.arcsinh(scale * difference) for scale in _SCALES]
-    for frequency in _FREQUENCIES:
-        columns += [np.sin(np.pi * frequency * values), np.cos(np.pi * frequency * values)]
-    for decay in _MEMORIES:
-        columns.append(0.25 * np.arcsinh((values - running_mean(values, decay)) / unit))
-        columns.append(np.log(running_mean(np.abs(move), decay) + SMALLEST_UNIT) / 4.0)
-    columns += [
-        np.log(unit) / 4.0,
-        0.25 * np.arcsinh(move / unit),
-        0.25 * np.arcsinh(behind / unit),
-        np.log(np.abs(move) + SMALLEST_UNIT) / 4.0,
-        np.log(np.maximum(values, 0.0) + 1e-4) / 4.0,
-        np.log(np.maximum(1.0 - values, 0.0) + 1e-4) / 4.0,
-    ]
-    return _columns(columns, values.shape)
+    size = np.abs(move)
+    log_gap = np.log(gap)
+    tokens[..., 0] = 0.0  # the start's flag
+    tokens[..., 1] = steps == 0.0  # the untrained model's value
+    tokens[..., 2] = steps / horizon
+    tokens[..., 3] = np.log1p(steps) / _LOG_HUNDRED
+    tokens[..., 4] = np.log(horizon) / _LOG_HUNDRED
+    tokens[..., 5] = log_gap / _LOG_HUNDRED
+    tokens[..., 6] = (log_gap - np.log(horizon)) / _LOG_HUNDRED
+    tokens[..., 7] = values
+    end = 8
+    for difference in (move, behind, values - values[..., :1]):
+        np.arcsinh(difference[..., None] * _SCALES, out=tokens[..., end : end + len(_SCALES)])
+        end += len(_SCALES)
+    angles = values[..., None] * (np.pi * _FREQUENCIES)
+    waves, end = tokens[..., end : end + 2 * len(_FREQUENCIES)], end + 2 * len(_FREQUENCIES)
+    np.sin(angles, out=waves[..., ::2])
+    np.cos(angles, out=waves[..., 1::2])
+    recent, end = tokens[..., end : end + 2 * len(_MEMORIES)], end + 2 * len(_MEMORIES)
+    away = 0.25 * np.arcsinh((values - running_means(values, _MEMORIES)) / unit)  # [memory, run, value]
+    recent[..., ::2] = away.transpose(*range(1, away.ndim), 0)
+    sizes = np.log(running_means(size, _MEMORIES) + SMALLEST_UNIT) / 4.0
+    recent[..., 1::2] = sizes.transpose(*range(1, sizes.ndim), 0)
+    tokens[..., end] = np.log(unit) / 4.0
+    tokens[..., end + 1] = 0.25 * np.arcsinh(move / unit)
+    tokens[..., end + 2] = 0.25 * np.arcsinh(behind / unit)
+    tokens[..., end + 3] = np.log(size + SMALLEST_UNIT) / 4.0
+    tokens[..., end + 4] = np.log(np.maximum(values, 0.0) + 1e-4) / 4.0
+    tokens[..., end + 5] = np.log(np.maximum(1.0 - values, 0.0) + 1e-4) / 4.0
 
 
 def _columns(columns: Sequence[Array], shape: tuple[int, ...]) -> Array:
@@ -164,7 +192,9 @@ def _start_token(horizon: float) -> Array:
     return token
 
 
-def _with_start(array: Array, start: Array | float) -> Array:
+def _with_start(array: Array, start: float) -> Array:
     """[run, n, ...] -> [run, 1 + n, ...]"""
-    first = np.broadcast_to(start, (len(array), 1, *array.shape[2:]))
-    return np.concatenate([first, array], axis=1)
+    longer = np.empty((len(array), 1 + array.shape[1], *array.shape[2:]))
+    longer[:, 0] = start
+    longer[:, 1:] = array
+    return longer

@@ -28,7 +28,14 @@ class Uniform:
     high: float
 
     def sample(self, size: int, rng: np.random.Generator) -> Array:
-        return rng.uniform(self.low, self.high, size)
+        return self.fill(np.empty(size), rng)
+
+    def fill(self, out: Array, rng: np.random.Generator) -> Array:
+        """Draws into memory that is there."""
+        rng.random(out=out)
+        out *= self.high - self.low
+        out += self.low
+        return out
 
     def log_density(self, x: Array) -> Array:
         inside = (x > self.low) & (x < self.high)
@@ -46,7 +53,14 @@ class Normal:
     sd: float
 
     def sample(self, size: int, rng: np.random.Generator) -> Array:
-        return rng.normal(self.mean, self.sd, size)
+        return self.fill(np.empty(size), rng)
+
+    def fill(self, out: Array, rng: np.random.Generator) -> Array:
+        """Draws into memory that is there."""
+        rng.standard_normal(out=out)
+        out *= self.sd
+        out += self.mean
+        return out
 
     def log_density(self, x: Array) -> Array:
         z = (x - self.mean) / self.sd

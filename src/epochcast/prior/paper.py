@@ -9,6 +9,7 @@ authors' correction. All curves of a batch are computed at once; randomness come
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,9 @@ ORACLE_LOG_LIKELIHOOD = -LOG_SIGMA.mean - 0.5 * (1.0 + np.log(2.0 * np.pi))
 QUIET_LOG_SIGMA = Uniform(-12.0, -6.0)  # of curves that hardly move from one step to the next
 
 _LARGEST_BATCH = 20_000  # candidates per round: bounds the memory of the temporaries
-_BLOCK = 128  # curves evaluated at once: temporaries of this size stay in the cache and in the allocator
+_CANDIDATE_BLOCK = 4096  # candidates checked at once: temporaries of this size stay in the allocator
+_BLOCK = 256  # curves evaluated at once: temporaries of this size stay in the cache
+_MOST_VALUES = 1_000_000  # of curves evaluated at once, for long horizons
 
 
 @dataclass(frozen=True)
@@ -72,18 +75,94 @@ def log_density(parameters: Array, horizon: int = 100) -> Array:
     return np.where(possible, total, -np.inf)
 
 
-def _candidates(size: int, steps: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Draw `size` parameter vectors and keep the valid ones, with their curves."""
-    parameters = np.stack([law.sample(size, rng) for law in LAWS.values()], axis=-1)
-    # A few steps reject most candidates at a fraction of the cost of the whole grid.
-    few = np.unique(np.geomspace(1.0, len(steps), 5).round())
-    parameters = parameters[_valid(evaluate(parameters, few))]
-    curves = np.empty((len(parameters), len(steps)))
-    for start in range(0, len(parameters), _BLOCK):
-        block = slice(start, start + _BLOCK)
-        curves[block] = evaluate(parameters[block], steps)
-    keep = _valid(curves)
-    return parameters[keep], curves[keep]
+# --- drawing: parameters are [parameter, curve] and curves [step, curve], so that operations run along the curves -----
+
+_SMALLEST_EXPONENT = -700.0  # np.exp is slow where it has to underflow
+_LOG_ALPHA, _LOG_DELTA = NAMES.index("pow3.log_alpha"), NAMES.index("janoschek.log_delta")
+
+
+@cache
+def _products(count: int) -> tuple[list[int], list[tuple[int, int, int]]]:
+    """Primes up to `count`, and every other number with two factors of it, in rising order."""
+    smallest = list(range(count + 1))
+    for number in range(2, count + 1):
+        for multiple in range(number * number, count + 1, number):
+            smallest[multiple] = min(smallest[multiple], number)
+    primes = [n for n in range(2, count + 1) if smallest[n] == n]
+    return primes, [(n, smallest[n], n // smallest[n]) for n in range(2, count + 1) if smallest[n] < n]
+
+
+class _Grid:
+    """Curves at steps 1..horizon: `evaluate` with half of its exponentials, in memory that is used again."""
+
+    def __init__(self, horizon: int, width: int) -> None:
+        self.width = width  # curves at once
+        self._powers = np.empty((horizon, 2 * width))
+        self._shapes = np.stack([np.ones(horizon), -1.0 / np.log1p(np.arange(1.0, horizon + 1.0))], axis=1)
+
+    def curves(self, parameters: Array) -> Array:
+        """Noiseless curves [step, curve] of parameters [parameter, curve]; good until the next call."""
+        falling, rising = slice(parameters.shape[1]), slice(self.width, self.width + parameters.shape[1])
+        exponents = np.zeros(2 * self.width)
+        np.negative(np.exp(parameters[_LOG_ALPHA]), out=exponents[falling])
+        np.exp(parameters[_LOG_DELTA], out=exponents[rising])
+        self._raise(exponents)
+        return _combined(parameters, self._powers[:, falling], self._powers[:, rising], self._shapes)
+
+    def _raise(self, exponents: Array) -> None:
+        """t^exponent for every step t: the power of a product is the product of powers, so only primes need an exp."""
+        primes, others = _products(len(self._powers))
+        self._powers[0] = 1.0
+        self._powers[np.array(primes) - 1] = np.exp(np.log(primes)[:, None] * exponents)
+        rows = [self._powers[0], *self._powers]  # by step
+        for number, left, right in others:
+            np.multiply(rows[left], rows[right], out=rows[number])
+
+
+def _combined(parameters: Array, pow3: Array, janoschek: Array, shapes: Array) -> Array:
+    """Curves [step, curve] from t^-alpha and t^delta, both overwritten, and (1, -1 / log(t + 1)) for every step."""
+    w1, w2, w3, c1, a1, _, alpha, beta, log_kappa, _, c3, a3, _ = parameters
+    janoschek *= -np.exp(log_kappa)
+    np.maximum(janoschek, _SMALLEST_EXPONENT, out=janoschek)
+    np.exp(janoschek, out=janoschek)
+    janoschek *= w2 * (beta - alpha)
+    pow3 *= -w1 * a1
+    pow3 += janoschek
+    pow3 += shapes @ np.stack([w1 * c1 + w2 * alpha + w3 * c3, w3 * a3])
+    return pow3
+
+
+def _values_at(parameters: Array, step: float) -> Array:
+    """Noiseless values [curve] at one step."""
+    pow3, janoschek = np.ones((2, 1, parameters.shape[1]))
+    if step != 1.0:
+        np.exp(-np.log(step) * np.exp(parameters[_LOG_ALPHA]), out=pow3[0])
+        np.exp(np.log(step) * np.exp(parameters[_LOG_DELTA]), out=janoschek[0])
+    shapes = np.array([[1.0, -1.0 / np.log1p(step)]])
+    return np.asarray(_combined(parameters, pow3, janoschek, shapes)[0])
+
+
+def _valid_at_both_ends(parameters: Array, horizon: int) -> Array:
+    """The candidates [parameter, candidate] whose first and last values are valid.
+
+    The two ends reject almost all that the whole grid would, at a fraction of its cost.
+    """
+    first = _values_at(parameters, 1.0)
+    chosen = np.flatnonzero((first >= 0.0) & (first <= 1.0))
+    parameters, first = parameters.take(chosen, axis=1), first[chosen]
+    last = _values_at(parameters, float(horizon))
+    return parameters.take(np.flatnonzero((last > first) & (last <= 1.0)), axis=1)
+
+
+def _candidates(size: int, horizon: int, rng: np.random.Generator) -> Array:
+    """Draw `size` parameter vectors and keep those that are valid at both ends: [parameter, candidate]."""
+    parameters = np.empty((len(LAWS), size))
+    for row, law in zip(parameters, LAWS.values(), strict=True):
+        law.fill(row, rng)
+    blocks = range(0, size, _CANDIDATE_BLOCK)
+    return np.concatenate(
+        [_valid_at_both_ends(parameters[:, i : i + _CANDIDATE_BLOCK], horizon) for i in blocks], axis=1
+    )
 
 
 def sample(size: int, rng: np.random.Generator, horizon: int = 100) -> Draw:
@@ -92,21 +171,33 @@ def sample(size: int, rng: np.random.Generator, horizon: int = 100) -> Draw:
         raise InputError(f"size={size} curves cannot be drawn; ask for 0 or more")
     if horizon < 2:
         raise InputError(f"horizon={horizon} is too short for the prior; it must be at least 2")
-    steps = np.arange(1.0, horizon + 1.0)
+    parameters, noiseless = _noiseless(size, horizon, rng)
+    sigma = np.exp(parameters[:, NAMES.index("log_sigma")])
+    noisy = np.empty_like(noiseless)
+    for start in range(0, size, _BLOCK):  # a block stays in the cache from the draw to the sum
+        block = slice(start, start + _BLOCK)
+        rng.standard_normal(out=noisy[block])
+        noisy[block] *= sigma[block, None]
+        noisy[block] += noiseless[block]
+    return Draw(parameters, noiseless, sigma, noisy)
+
+
+def _noiseless(size: int, horizon: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Parameters [curve, parameter] and curves [curve, step] of valid draws."""
     parameters, noiseless = np.empty((size, len(NAMES))), np.empty((size, horizon))
+    grid = _Grid(horizon, max(1, min(_BLOCK, 2 * size, _MOST_VALUES // horizon)))
     filled = 0
     while filled < size:
         wanted = int((size - filled) / ACCEPTANCE * 1.05) + 16
-        new_parameters, new_curves = _candidates(min(wanted, _LARGEST_BATCH), steps, rng)
-        take = min(len(new_curves), size - filled)
-        parameters[filled : filled + take] = new_parameters[:take]
-        noiseless[filled : filled + take] = new_curves[:take]
-        filled += take
-    sigma = np.exp(parameters[:, NAMES.index("log_sigma")])
-    noisy = rng.standard_normal(noiseless.shape)
-    noisy *= sigma[:, None]
-    noisy += noiseless
-    return Draw(parameters, noiseless, sigma, noisy)
+        candidates = _candidates(min(wanted, _LARGEST_BATCH), horizon, rng)
+        for start in range(0, candidates.shape[1], grid.width):
+            block = candidates[:, start : start + grid.width]
+            curves = grid.curves(block)
+            valid = np.flatnonzero((curves.min(axis=0) >= 0.0) & (curves.max(axis=0) <= 1.0))[: size - filled]
+            new = slice(filled, filled + len(valid))
+            parameters[new], noiseless[new] = block.T[valid], curves.T[valid]
+            filled += len(valid)
+    return parameters, noiseless
 
 
 def oracle_scores(draw: Draw) -> Array:
