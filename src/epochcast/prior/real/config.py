@@ -54,7 +54,7 @@ class RealPriorConfig:
     delay: float = 0.05  # nothing happens at first
     silent_delay: float = 0.90  # of these: without noise, too: the model makes one constant guess
     stall: float = 0.05  # a plateau on the way
-    barely_moving: float = 0.24  # a full curve in miniature, close to its start
+    barely_moving: float = 0.27  # a full curve in miniature, close to its start
     overfitting: float = 0.19  # error comes back after an onset
     overfitting_at_turn: float = 0.50  # of these, if the schedule has a sudden turn: it begins there
     double_descent: float = 0.05  # worse for a while, then better again

@@ -24,10 +24,10 @@ _LARGEST_LOG = 300.0  # its exponential is still finite when multiplied by any p
 def _component(log_clock: Array, horizon: float, slow: Mask, rng: np.random.Generator) -> Array:
     """(1 + c x^p)^(-1/c), x = clock / tau: powers (p = 1), stretched exponentials (c to 0), sigmoids (c = 1)."""
     size = len(log_clock)
-    shortest = math.log(0.01 * math.sqrt(horizon))
-    log_tau = shortest + (math.log(horizon) - shortest) * rng.random((size, 1)) ** _FAVOUR_SHORT
-    power = np.where(slow, log_uniform(1.2, 6.0, size, rng), log_uniform(0.45, 1.2, size, rng))[:, None]
-    # A start that gathers pace goes on to gain much: its tail is at most a little heavier than a sigmoid's.
+    shortest, longest = math.log(0.01 * math.sqrt(horizon)), np.log(horizon * np.where(slow, 0.5, 1.0))
+    log_tau = (shortest + (longest - shortest) * rng.random(size) ** _FAVOUR_SHORT)[:, None]
+    power = np.where(slow, log_uniform(1.2, 4.0, size, rng), log_uniform(0.45, 1.2, size, rng))[:, None]
+    # A start that gathers pace goes on to gain much, and soon: its tail is hardly heavier than a sigmoid's.
     tail = np.where(slow, log_uniform(0.05, 1.5, size, rng), log_uniform(0.05, 10.0, size, rng))[:, None]
     growth = np.exp(np.minimum(power * (log_clock - log_tau), _LARGEST_LOG))
     left: Array = np.exp(np.log1p(tail * growth) / -tail)
