@@ -46,7 +46,8 @@ def main() -> None:
         epochs = trial.metrics["training_iteration"]
         rate, decision = trial.config["rate"], scheduler.trials.decisions[trial.metrics["trial_id"]]
         print(f"learning rate {rate:g}: {epochs} of {EPOCHS} epochs; {decision}")
-    print(f"best accuracy: {results.get_best_result(scope='all').metrics['val_acc']:.3f}")
+    best = results.get_best_result(scope="all").metrics_dataframe["val_acc"].max()  # its `metrics` are the last
+    print(f"best accuracy: {best:.3f}")
     ray.shutdown()
 
 

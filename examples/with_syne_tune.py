@@ -55,7 +55,8 @@ def search() -> None:
     for number, rate in enumerate(RATES):
         decision = scheduler.trials.decisions[str(number)]
         print(f"learning rate {rate:g}: {decision.step:g} of {EPOCHS} epochs; {decision}")
-    print(f"best accuracy: {tuner.best_config()[1]}")
+    best = tuner.tuning_status.overall_metric_statistics.max_metrics["val_acc"]
+    print(f"best accuracy: {best:.3f}")
 
 
 def main() -> None:

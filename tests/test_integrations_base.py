@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 import logging
+import pickle
 import subprocess
 import sys
 
 import pytest
 
-from epochcast import Metric, Patience, Reason, Stopper
+from epochcast import Forecaster, Metric, Patience, Reason, Stopper
 from epochcast.errors import ConfigError, InputError, MissingExtraError
 from epochcast.integrations.base import StopperCallback, harmless, newest
 from epochcast.integrations.names import metric_by_name, metric_of
@@ -123,6 +124,23 @@ def test_restored_run_is_held_against_the_best_it_had_not_against_itself() -> No
     resumed.check(3, {"val_acc": 0.71})
     assert resumed.decision is not None
     assert (resumed.decision.best, resumed.decision.reason) == (0.6, Reason.LEADING)
+
+
+def test_callback_with_a_forecaster_of_its_own_survives_pickling() -> None:
+    callback = StopperCallback("val_acc", best=0.9, forecaster=Forecaster("last-value"))
+    stopped = run(callback, POOR)
+    copy = pickle.loads(pickle.dumps(callback))
+    assert any(stopped)
+    assert run(copy, POOR) == stopped
+    assert copy.stopper.forecaster.name == "last-value"
+
+
+def test_training_without_a_single_value_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    run(StopperCallback("val_acc"), [])
+    assert "training is over, and no value of val_acc came: nothing was forecast" in caplog.messages
+    caplog.clear()
+    run(StopperCallback("val_acc"), [0.5])
+    assert not caplog.messages
 
 
 def test_run_that_broke_off_is_over_when_the_next_begins() -> None:

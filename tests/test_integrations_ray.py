@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import json
+import logging
 import pickle
+import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -110,10 +114,13 @@ def test_stopper_in_a_real_search_stops_the_hopeless_and_keeps_the_best(tmp_path
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # Ray's own
 @pytest.mark.usefixtures("_local_ray")
-def test_scheduler_in_a_real_search_stops_the_hopeless_and_keeps_the_best(tmp_path: Path) -> None:
-    scheduler = EpochcastScheduler(horizon=EPOCHS)
-    fast, hopeless, good = lengths(tmp_path, None, scheduler)
+def test_scheduler_in_a_real_search_stops_the_hopeless_and_keeps_the_best(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "epochcast"):
+        fast, hopeless, good = lengths(tmp_path, None, EpochcastScheduler(horizon=EPOCHS))
     assert (fast, hopeless < EPOCHS / 2, good < EPOCHS) == (EPOCHS, True, True)
+    assert not [record for record in caplog.records if record.name == "epochcast"]
 
 
 @pytest.mark.slow
@@ -121,3 +128,59 @@ def test_scheduler_in_a_real_search_stops_the_hopeless_and_keeps_the_best(tmp_pa
 @pytest.mark.usefixtures("_local_ray")
 def test_scheduler_in_a_real_dry_run_stops_nothing(tmp_path: Path) -> None:
     assert lengths(tmp_path, None, EpochcastScheduler(horizon=EPOCHS, dry_run=True)) == [EPOCHS] * 3
+
+
+def train_with_checkpoints(config: dict[str, float]) -> None:
+    checkpoint, start = tune.get_checkpoint(), 0
+    if checkpoint is not None:
+        with checkpoint.as_directory() as folder:
+            start = json.loads(Path(folder, "epoch.json").read_text())
+    for epoch, value in enumerate(accuracies(config["rate"], EPOCHS), start=1):
+        if epoch <= start:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "epoch.json").write_text(json.dumps(epoch))
+            tune.report({"val_acc": value}, checkpoint=tune.Checkpoint.from_directory(folder))
+
+
+class CtrlC(tune.Callback):
+    """Interrupts the search, once, in the middle of the hopeless trial and before that is judged."""
+
+    pressed = False
+
+    def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **_: Any) -> None:
+        if not CtrlC.pressed and trial.config["rate"] == HOPELESS and result["training_iteration"] == 3:
+            CtrlC.pressed = True
+            signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+@pytest.mark.usefixtures("_local_ray")
+@pytest.mark.parametrize("kind", ["stopper", "scheduler"])
+def test_restored_search_holds_trials_against_those_before_the_interruption(kind: str, tmp_path: Path) -> None:
+    CtrlC.pressed = False
+    tuner = tune.Tuner(
+        train_with_checkpoints,
+        param_space={"rate": tune.grid_search([FAST, HOPELESS])},
+        tune_config=tune.TuneConfig(
+            metric="val_acc",
+            mode="max",
+            scheduler=EpochcastScheduler(horizon=EPOCHS) if kind == "scheduler" else None,
+            max_concurrent_trials=1,
+        ),
+        run_config=tune.RunConfig(
+            name="search",
+            storage_path=str(tmp_path),
+            verbose=0,
+            stop=EpochcastStopper("val_acc", horizon=EPOCHS) if kind == "stopper" else None,
+            callbacks=[CtrlC()],
+        ),
+    )
+    assert sorted(trial.metrics["training_iteration"] for trial in tuner.fit()) == [3, EPOCHS]
+    restored = tune.Tuner.restore(str(tmp_path / "search"), train_with_checkpoints).fit()
+    steps = {trial.config["rate"]: trial.metrics["training_iteration"] for trial in restored}
+    assert steps[FAST] == EPOCHS
+    assert 3 < steps[HOPELESS] < EPOCHS / 2  # it lost to the trial that ended before the interruption
+    # It was judged on all its values, not only on those after the interruption: the fourth is enough.
+    assert steps[HOPELESS] == 4

@@ -172,34 +172,129 @@ def test_refresh_file_cut_and_file_deleted_are_followed(tmp_path: Path) -> None:
 
 
 def test_refresh_500_runs_costs_by_what_changed(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
     values = np.clip(ec.sample_prior(500, HORIZON, seed=1), 0.0, 1.0)
-    lengths = rng.integers(2, 8, 500)
+    lengths = np.random.default_rng(0).integers(2, 20, 500)
     for number in range(500):
         write(tmp_path / f"run{number:03}.csv", values[number, : lengths[number]])
-    calls = Counting(ec.Forecaster())
-    watched = watcher(tmp_path, forecaster=calls)
+    network = Counting()
+    watched = watcher(tmp_path, forecaster=network.forecaster)
     assert len(watched.refresh().rows) == 500
-    assert len(calls.sizes) <= 10  # in groups, not one by one
-    assert sum(calls.sizes) == 500
+    everything = int((1 + lengths).sum())
+    assert everything <= network.tokens < 1.2 * everything  # little padding
+    assert network.calls <= 10  # in batches, not one by one
     for number in range(0, 500, 100):
-        write(tmp_path / f"run{number:03}.csv", values[number, :10])
+        write(tmp_path / f"run{number:03}.csv", values[number, : lengths[number] + 1])
     watched.refresh()
-    assert sum(calls.sizes) == 505
-    assert len(calls.sizes) <= 11
+    assert network.tokens_of_the_last(watched.runs_forecast - 500) == [1] * 5
 
 
-class Counting(ec.Forecaster):
-    """A forecaster that notes how many runs each call holds."""
+class Counting:
+    """The session of a default network of its own, which notes the tokens that it is given."""
 
-    def __init__(self, forecaster: ec.Forecaster) -> None:
-        self.engine = forecaster.engine
-        self.sizes: list[int] = []
+    def __init__(self) -> None:
+        self.forecaster = ec.Forecaster()
+        self.sizes: list[tuple[int, int]] = []  # (runs, tokens each) of every call
+        self._session = self.forecaster.engine.session  # type: ignore[attr-defined]
+        self.forecaster.engine.session = self  # type: ignore[attr-defined]
 
-    def forecast(self, values, *arguments, **options):  # type: ignore[no-untyped-def]
-        self.sizes.append(len(values))
-        assert np.atleast_1d(options["at"]).size == 1
-        return super().forecast(values, *arguments, **options)
+    def run(self, names: list[str], feed: dict[str, np.ndarray]) -> object:
+        self.sizes.append(feed["tokens"].shape[:2])
+        return self._session.run(names, feed)
+
+    @property
+    def calls(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def tokens(self) -> int:
+        return sum(runs * each for runs, each in self.sizes)
+
+    def tokens_of_the_last(self, runs: int) -> list[int]:
+        """New tokens of each of the runs forecast last."""
+        return [each for count, each in self.sizes for _ in range(count)][-runs:]
+
+
+# --- the same answers as without a memory ------------------------------------------------------------------------
+
+
+def test_refresh_growing_runs_are_judged_as_a_stopper_would(tmp_path: Path) -> None:
+    best = 0.62
+    values = np.clip(ec.sample_prior(8, HORIZON, seed=3), 0.0, 0.6)
+    lengths = np.random.default_rng(1).integers(2, 25, len(values))
+    watched = watcher(tmp_path, best=best)
+    verdicts = set()
+    for growth in (0, 1, 3):
+        lengths = lengths + growth
+        for number, length in enumerate(lengths):
+            write(tmp_path / f"run{number}.csv", values[number, :length])
+        rows = rows_of(watched.refresh())
+        for number, length in enumerate(lengths):
+            stopper = ec.Stopper(HORIZON, "accuracy", best=best, target="final", check_every=int(length))
+            for step in range(1, length + 1):
+                decision = stopper.update(step, values[number, step - 1])
+            row = rows[f"run{number}.csv"]
+            assert row.probability == pytest.approx(decision.probability, abs=1e-5)
+            assert row.final == pytest.approx(decision.final, abs=1e-4)
+            assert (row.verdict is Verdict.HOPELESS) == decision.reason.stops
+            verdicts.add(row.verdict)
+    assert verdicts == {Verdict.HOPELESS, Verdict.RUNNING}
+
+
+@pytest.mark.parametrize("model", ["default", "stream"])
+@pytest.mark.parametrize("most_bytes", [0, 100_000, 1 << 29])
+def test_refresh_cut_restarted_and_growing_runs_are_forecast_as_at_first_sight(
+    model: str, most_bytes: int, tmp_path: Path
+) -> None:
+    horizon = 150  # past the grid of `stream`, which thins such runs to every other step
+    forecaster = ec.Forecaster(model)
+    options = {"forecaster": forecaster, "best": 0.9}
+    look_again = Watcher(tmp_path, "val_acc", "accuracy", horizon, most_bytes=most_bytes, **options)
+    values = np.clip(ec.sample_prior(4, 100, seed=5), 0.0, 1.0)
+    others = np.clip(ec.sample_prior(4, 100, seed=6), 0.0, 1.0)
+    looks = [
+        [values[0, :30], values[1, :7], values[2, :12], values[3, :12]],
+        [values[0, :31], values[1, :9], values[2, :5], others[3, :12]],  # two grow, one is cut, one starts again
+        [values[0, :40], np.r_[values[1, :4], others[1, 4:9]], values[2, :6], others[3, :90]],
+    ]
+    for look in looks:
+        for number, seen in enumerate(look):
+            write(tmp_path / f"run{number}.csv", seen)
+        first_sight = Watcher(tmp_path, "val_acc", "accuracy", horizon, **options).refresh()
+        for row, expected in zip(look_again.refresh().rows, first_sight.rows, strict=True):
+            assert row.name == expected.name
+            assert row.final == pytest.approx(expected.final, abs=1e-4)
+            assert row.probability == pytest.approx(expected.probability, abs=1e-5)
+
+
+def test_refresh_memory_stays_within_its_bound_and_ends_with_the_run(tmp_path: Path) -> None:
+    network = Counting()
+    for name in ("a", "b"):
+        write(tmp_path / f"{name}.csv", curve(0.6, 20))
+    layers, two, _, heads, _, size = network.forecaster.engine.empty_memory(1).shape  # type: ignore[attr-defined]
+    room = 30 * 4 * layers * two * heads * size  # for 30 tokens of four bytes per number
+    watched = watcher(tmp_path, forecaster=network.forecaster, most_bytes=room)
+    watched.refresh()
+    for name in ("a", "b"):
+        write(tmp_path / f"{name}.csv", curve(0.6, 21))
+    watched.refresh()
+    assert sorted(network.tokens_of_the_last(2)) == [1, 22]  # there was room for one of them
+    write(tmp_path / "a.csv", curve(0.6))
+    write(tmp_path / "b.csv", curve(0.6))
+    watched.refresh()
+    write(tmp_path / "c.csv", curve(0.6, 20))
+    watched.refresh()
+    write(tmp_path / "c.csv", curve(0.6, 21))
+    watched.refresh()
+    assert network.tokens_of_the_last(1) == [1]
+
+
+def test_refresh_long_run_beside_a_short_one_does_not_thin_it(tmp_path: Path) -> None:
+    horizon = 500
+    short = write(tmp_path / "short.csv", curve(0.6, 150))
+    alone = Watcher(tmp_path, "val_acc", "accuracy", horizon).refresh().rows[0]
+    write(tmp_path / "long.csv", curve(0.6, 250))
+    rows = rows_of(Watcher(tmp_path, "val_acc", "accuracy", horizon).refresh())
+    assert rows[short.name].final == pytest.approx(alone.final, abs=1e-5)
 
 
 # --- mistakes ----------------------------------------------------------------------------------------------------

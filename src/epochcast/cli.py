@@ -142,6 +142,8 @@ def watch(
     from epochcast.watch.table import show
 
     options = {"confidence": confidence, "best": best, "step_column": step_column, "forecaster": Forecaster(model)}
+    if once:
+        options["most_bytes"] = 0  # nothing to remember for a second look
     watcher = Watcher(directory, metric, kind, horizon, **options)  # type: ignore[arg-type]
     show(watcher, Console(highlight=False), interval=interval, once=once, as_json=as_json)
 

@@ -122,7 +122,9 @@ class StopperCallback:
 
     def end(self) -> None:
         """Close the run, so that the next one is held against it too."""
-        if self.running and self.stopper is not None:
+        if self.running and not self._checked:
+            _log.warning("training is over, and no value of %s came: nothing was forecast", self.monitor)
+        elif self.running and self.stopper is not None:
             with harmless("closing the run"):
                 self.stopper.next_run()
         self.running = False
@@ -169,7 +171,8 @@ class StopperCallback:
         self.__dict__.update(state)
         if state["stopper"] is not None:
             rule, text = state["stopper"]
-            self.stopper = rule.from_json(text)
+            own = self.options.get("forecaster")
+            self.stopper = rule.from_json(text) if own is None else rule.from_json(text, own)
 
     def __sklearn_clone__(self) -> Self:
         """A clone, as every fit of a scikit-learn search makes one, shares the stopper."""

@@ -4,21 +4,25 @@
     tune.TuneConfig(metric="val_acc", mode="max", scheduler=EpochcastScheduler(horizon=50))
 
 Use one of the two. The scheduler takes metric and mode from the search; the stopper leaves the place of the scheduler
-free for another. Extra: `pip install 'epochcast[ray]'`.
+free for another. After `Tuner.restore` both go on where the search was interrupted: Tune saves the stopper, and the
+scheduler, which Tune does not save, reads what the trials have reported. Extra: `pip install 'epochcast[ray]'`.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epochcast.curve import Metric
 from epochcast.errors import ConfigError, MissingExtraError
-from epochcast.integrations.base import StopperOptions
+from epochcast.integrations.base import StopperOptions, harmless
 from epochcast.integrations.names import metric_of
 from epochcast.integrations.trials import Trials
+from epochcast.logs import jsonl
 
 try:
     from ray.tune import Stopper as TuneStopper
+    from ray.tune.result import EXPR_RESULT_FILE
     from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 except ImportError:
     raise MissingExtraError("ray[tune]", "ray") from None
@@ -96,6 +100,15 @@ class EpochcastScheduler(FIFOScheduler):
         self._begin(monitor, mode if monitor == metric else None)
         return bool(super().set_search_properties(metric, mode, **spec))
 
+    def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
+        """Take a trial up; one that comes from an interrupted search brings what it has reported."""
+        super().on_trial_add(tune_controller, trial)
+        if self.trials is None or self._monitor is None or trial.trial_id in self.trials.decisions:
+            return
+        if self._monitor in trial.last_result:
+            with harmless(f"recalling trial {trial.trial_id}"):
+                self.trials.judge(trial.trial_id, _reported(trial, self._monitor, self._step), best=None)
+
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
         """STOP or CONTINUE."""
         if self.trials is None or self._monitor is None:
@@ -107,3 +120,15 @@ class EpochcastScheduler(FIFOScheduler):
         """A line for Tune's own report."""
         stopped = sum(decision.stop for decision in self.trials.decisions.values()) if self.trials else 0
         return f"epochcast: {stopped} trials stopped for lack of a chance to win."
+
+
+def _reported(trial: Any, monitor: str, step: str) -> list[tuple[float, float]]:
+    """Steps and values that a trial of an interrupted search has reported, by the log that Tune keeps of them."""
+    path = f"{trial.storage.trial_fs_path}/{EXPR_RESULT_FILE}"
+    try:
+        with trial.storage.storage_filesystem.open_input_stream(path) as file:
+            run = jsonl.parse(file.read(), path).run(trial.trial_id, Path(path), "jsonl", step)
+    except FileNotFoundError:  # the search broke down before its log was stored
+        return [(trial.last_result[step], trial.last_result[monitor])]
+    _, series = run.metric(monitor)
+    return list(zip(series.steps.tolist(), series.values.tolist(), strict=True))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +14,17 @@ import numpy as np
 from epochcast.curve import Curves, Metric, as_metric, check_horizon
 from epochcast.errors import EpochcastError, StrongContradictionWarning
 from epochcast.forecast import Forecaster
-from epochcast.logs import Findings, Run, Series
+from epochcast.logs import Findings, Run
 from epochcast.logs.growing import GrowingLogs
 from epochcast.logs.run import list_names, shown
+from epochcast.runtime import Engine, StreamEngine
 from epochcast.stopping.decision import COVERAGE, Reason, chance_to_beat, check_confidence, reason_for
+from epochcast.watch.recall import MOST_BYTES, Recall
 from epochcast.watch.snapshot import Row, Snapshot, Verdict
 from epochcast.watch.watched import Group, Watched
 
 _GROUP = 64  # runs of about one length that are forecast in one call: a batch is padded to its longest
+_RECALLED_GROUP = 1024  # of runs that are read on from what is known of them, which sorts them by length itself
 _LEVELS = (0.5, 0.5 - COVERAGE / 2, 0.5 + COVERAGE / 2)
 _VERDICTS = {
     Reason.LEADING: Verdict.LEADING,
@@ -33,7 +38,8 @@ class Watcher:
 
     `column` names the metric in the logs, `metric` says of what kind it is. A run leads if it has the best value so
     far; it is hopeless if the chance that its value at the horizon beats the best of the other runs is at most
-    1 - `confidence`. `best` is a further value to beat, known from elsewhere.
+    1 - `confidence`. `best` is a further value to beat, known from elsewhere. Of runs that may grow, up to
+    `most_bytes` are kept in memory, so that only their new values cost anything at the next look.
     """
 
     def __init__(
@@ -47,6 +53,7 @@ class Watcher:
         best: float | None = None,
         step_column: str | None = None,
         forecaster: Forecaster | None = None,
+        most_bytes: int = MOST_BYTES,
     ) -> None:
         self.metric = as_metric(metric)
         check_horizon(Curves.of([]), horizon)
@@ -55,22 +62,20 @@ class Watcher:
         self.horizon = int(horizon)
         self.confidence = confidence
         self.known_best = best
+        self.most_bytes = most_bytes
         self.logs = GrowingLogs(root, step_column=step_column)
         self.runs_forecast = 0  # so far, each time counted
         self._forecaster = forecaster
+        self._recall: Recall | None = None
         self._watched: dict[tuple[Path, str], Watched] = {}
 
     def refresh(self) -> Snapshot:
         """Read and forecast what has changed, and judge every run anew."""
         findings = self.logs.read()
-        self._watched = {
-            (run.path, run.name): self._remembered(run, run.metrics[self.column])
-            for run in findings
-            if self.column in run.metrics
-        }
+        watched = [self._remembered(run) for run in findings if self.column in run.metrics]
+        self._watched = {run.key: run for run in watched}
         runs = list(self._watched.values())
-        for group in _groups(run for run in runs if run.group is None and run.fixed_verdict(self.horizon) is None):
-            self._forecast(group)
+        self._forecast_all([run for run in runs if run.fixed_verdict(self.horizon) is None])
         rows = tuple(sorted(self._rows(runs), key=self._order))
         best = self._best_of([self.known_best, *(row.best for row in rows)])
         problem = self._problem(findings, rows)
@@ -79,25 +84,40 @@ class Watcher:
 
     # --- forecasts -----------------------------------------------------------------------------------------------
 
-    def _remembered(self, run: Run, series: Series) -> Watched:
-        known = self._watched.get((run.path, run.name))
+    def _remembered(self, run: Run) -> Watched:
+        known, series = self._watched.get((run.path, run.name)), run.metrics[self.column]
         return known if known is not None and known.holds(series) else Watched.of(run, series, self.metric)
 
-    def _forecast(self, runs: list[Watched]) -> None:
-        """Forecast runs in one call; if that fails one by one, so that a bad one does not hide the others."""
+    def _forecast_all(self, open_runs: list[Watched]) -> None:
+        """Forecast those of the open runs that have changed."""
+        if self._recall is not None:
+            self._recall.forget_all_but({run.key for run in open_runs})
+        changed = [run for run in open_runs if run.group is None]
+        if not changed:
+            return
         if self._forecaster is None:
             self._forecaster = Forecaster()
+        engine = self._forecaster.engine
+        if self._recall is None and isinstance(engine, StreamEngine):
+            self._recall = Recall(engine, self.most_bytes)
+        for group in _groups(changed, engine):
+            self._forecast(group, self._forecaster)
+
+    def _forecast(self, runs: list[Watched], forecaster: Forecaster) -> None:
+        """Forecast runs in one call; if that fails one by one, so that a bad one does not hide the others."""
         values, steps = [run.values for run in runs], [run.steps for run in runs]
+        if self._recall is not None:
+            forecaster = Forecaster.around(self._recall.about([run.key for run in runs]))
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", StrongContradictionWarning)  # it was noted when the run was read
-                forecast = self._forecaster.forecast(values, self.horizon, self.metric, steps, at=[self.horizon])
+                forecast = forecaster.forecast(values, self.horizon, self.metric, steps, at=[self.horizon])
         except EpochcastError as error:
             if len(runs) == 1:
                 runs[0].error = str(error)
                 return
             for run in runs:
-                self._forecast([run])
+                self._forecast([run], forecaster)
             return
         group = Group(forecast, forecast.final.quantile(_LEVELS))
         for position, run in enumerate(runs):
@@ -196,13 +216,23 @@ class Watcher:
             )
 
 
-def _groups(runs: Iterable[Watched]) -> Iterator[list[Watched]]:
-    """Runs that are forecast in one call: of about the same length, and all with or all without a value at step 0."""
-    ordered = sorted(runs, key=lambda run: len(run.values))
-    for untrained_known in (False, True):
-        alike = [run for run in ordered if (run.steps[0] == 0.0) == untrained_known]
-        for start in range(0, len(alike), _GROUP):
-            yield alike[start : start + _GROUP]
+def _groups(runs: Iterable[Watched], engine: Engine) -> Iterator[list[Watched]]:
+    """Runs that are forecast in one call.
+
+    They are of about the same length, and all with or all without a value at step 0. An engine thins the runs of a call
+    alike, so they are those that it thins as much.
+    """
+    most, size = getattr(engine, "most_values", math.inf), _GROUP
+    if isinstance(engine, StreamEngine):
+        size = _RECALLED_GROUP
+
+    def kind(run: Watched) -> tuple[bool, int]:
+        return bool(run.steps[0] == 0.0), math.ceil(len(run.values) / most)
+
+    for _, alike in groupby(sorted(runs, key=lambda run: (kind(run), len(run.values))), kind):
+        ordered = list(alike)
+        for start in range(0, len(ordered), size):
+            yield ordered[start : start + size]
 
 
 def _count(runs: int) -> str:
