@@ -23,6 +23,7 @@ from pathlib import Path
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 import numpy as np
+import real_curves
 import torch
 import watch
 
@@ -230,6 +231,19 @@ def watch_lines() -> list[Line]:
     ]
 
 
+def real_curves_lines() -> list[Line]:
+    times, memory = real_curves.times_faster_than_mcmc(), real_curves.peak_megabytes()
+    return [
+        Line("scoring real curves, MCMC-PP (M1) against the network", f"{times:,.0f}x", ">= 1,000x", times >= 1000),
+        Line(
+            f"memory of scoring {real_curves.CURVES:,} curves x {real_curves.STEPS}",
+            f"{memory:.0f} MB",
+            "< 2000 MB",
+            memory < 2000,
+        ),
+    ]
+
+
 def main() -> None:
     torch.set_num_threads(1)
     parser = argparse.ArgumentParser(description=__doc__)
@@ -240,6 +254,7 @@ def main() -> None:
         lines += forecast_lines(name)
     lines += stream_lines()
     lines += watch_lines()
+    lines += real_curves_lines()
     shares = ", ".join(share_of_peak(name) for name in ("lcpfn", "stream"))
     today = datetime.datetime.now(datetime.timezone.utc).date()
     text = [

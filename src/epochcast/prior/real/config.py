@@ -31,10 +31,10 @@ class RealPriorConfig:
     first_as_reference: float = 0.15  # of losses: normalised by their first value, for want of an untrained one
 
     # The learning-rate schedule, at most one each: shares of ordinary runs.
-    cosine: float = 0.28
-    polynomial: float = 0.18  # linear, root or square, some after a long hold
+    cosine: float = 0.24
+    polynomial: float = 0.16  # linear, root or square, some after a long hold
     exponential: float = 0.04
-    drops: float = 0.15  # one to three sudden drops
+    drops: float = 0.22  # one to three sudden drops
     restarts: float = 0.03  # cosine cycles
 
     # What a schedule does: shares of the runs that have one.
@@ -55,11 +55,11 @@ class RealPriorConfig:
     silent_delay: float = 0.90  # of these: without noise, too: the model makes one constant guess
     stall: float = 0.05  # a plateau on the way
     barely_moving: float = 0.27  # a full curve in miniature, close to its start
-    overfitting: float = 0.19  # error comes back after an onset
+    overfitting: float = 0.23  # error comes back after an onset
     overfitting_at_turn: float = 0.50  # of these, if the schedule has a sudden turn: it begins there
     double_descent: float = 0.05  # worse for a while, then better again
     spikes: float = 0.08  # sudden, with recovery
-    collapse: float = 0.03  # divergence, or back to chance, for good
+    collapse: float = 0.04  # divergence, or back to chance, for good
 
     # The noise: shares of ordinary runs.
     smooth: float = 0.28  # hardly any noise

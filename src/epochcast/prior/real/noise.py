@@ -49,7 +49,7 @@ def following_schedule(rate: Array, rng: np.random.Generator) -> Array:
 
 def of_gap(gap: Array, rng: np.random.Generator) -> Array:
     """A scale in proportion to the gap [curve, step] that the learning rate keeps open."""
-    return log_uniform(0.06, 0.35, (len(gap), 1), rng) * gap
+    return log_uniform(0.045, 0.35, (len(gap), 1), rng) * gap
 
 
 def correlated(grid: Grid, size: int, rng: np.random.Generator) -> Array:
