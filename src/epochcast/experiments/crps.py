@@ -14,6 +14,7 @@ from scipy.special import ndtr, ndtri, softmax
 
 from epochcast.distributions import Array, Bars, Distribution, Mixture
 from epochcast.errors import InputError
+from epochcast.experiments.quantiles import Quantiles
 
 _MOST_PAIRED = 128  # components whose pairs are all counted; a sampler's thousands are thinned evenly to so many
 _PAIRS_AT_ONCE = 2_000_000
@@ -30,7 +31,9 @@ def crps(distribution: Distribution, y: ArrayLike) -> Array:
         return _of_mixture(distribution, values)
     if isinstance(distribution, Bars):
         return _of_bars(distribution, values)
-    raise InputError(f"the CRPS of {type(distribution).__name__} is not known; it must be a Mixture or Bars")
+    if isinstance(distribution, Quantiles):
+        return distribution.crps(values)
+    raise InputError(f"the CRPS of {type(distribution).__name__} is not known; it must be a Mixture, Bars or Quantiles")
 
 
 def _of_mixture(mixture: Mixture, y: Array) -> Array:

@@ -52,7 +52,8 @@ def score(
     for part in _same_horizon(curves, rows):
         truth, ahead, distribution = predict_rest(engine, curves[part], counts[part])
         for name, entries in _entries(distribution, truth).items():
-            columns[name][part] = np.nanmean(np.where(ahead, entries, np.nan), axis=1)
+            # NaN where an engine has no such score: a point forecast has no log-likelihood.
+            columns[name][part] = np.where(ahead, entries, 0.0).sum(axis=1) / ahead.sum(axis=1)
         one = (np.arange(len(part)), _pick(ahead, target[part]))
         pit[part] = distribution[one].cdf(truth[one])
         if advance is not None:
