@@ -187,9 +187,6 @@ def stream_lines() -> list[Line]:
     forecaster = ec.Forecaster("stream")
     curves = ec.sample_prior(1_000, seed=1)
     single = ratio(p3, lambda: forecaster.forecast(curves[0, :50], 100, "unit"), (2, 30))
-    stream = forecaster.stream(100, "unit")
-    for value in curves[0, :40]:
-        stream.update(value)
 
     def updates() -> object:
         fresh = forecaster.stream(100, "unit")

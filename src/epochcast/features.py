@@ -20,6 +20,7 @@ _SQUARED_NOISE_LEVELS = LOG_NOISE_LEVELS**2
 _LOG_HORIZON = np.log(100.0)
 
 SMALLEST_LOG_SCALE, LARGEST_LOG_SCALE = -15.0, 3.0  # of a component that a network predicts
+HIDDEN = -1e9  # added to the attention score of a token that may not be seen
 NO_VALUE = 0.5  # stands for the newest value before there is one
 TOKEN_FEATURES = 6 + len(_DIFFERENCE_SCALES) + 1 + 2 * len(_FREQUENCIES)
 QUERY_FEATURES = 14

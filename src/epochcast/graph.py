@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from epochcast.errors import MissingExtraError
-from epochcast.model import HIDDEN, ModelConfig
+from epochcast.features import HIDDEN
+from epochcast.model import ModelConfig
 
 _FUSED = {"Attention", "MultiHeadAttention", "BiasGelu"}
 _FUSED_DOMAIN = "com.microsoft"

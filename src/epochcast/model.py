@@ -16,13 +16,11 @@ from torch import Tensor, nn
 
 from epochcast import features, trail
 from epochcast.errors import ConfigError
+from epochcast.features import HIDDEN
 
 Layout = Literal["set", "stream"]
 Basis = Literal["anchor", "trail"]
 Head = Literal["bars", "mixture"]
-
-
-HIDDEN = -1e9  # added to the attention score of a token that may not be seen
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,11 @@ from epochcast.basis import AnchorBasis, Basis, Question, TrailBasis, thinned
 from epochcast.curve import Curves
 from epochcast.distributions import Array, Bars, Distribution, Mixture
 from epochcast.errors import InputError, WeightsError
-from epochcast.features import SMALLEST_LOG_SCALE
+from epochcast.features import HIDDEN, SMALLEST_LOG_SCALE
 from epochcast.weights import ModelFiles, find, read_safetensors
 
 MOST_VALUES = 200  # of a run without a grid: as many as networks are trained on
 _CHUNK_TOKENS = 2048  # tokens and queries per call: what a layer makes of them still fits into the cache
-_HIDDEN = -1e9  # added to the attention score of a token that may not be seen
 _CUTOFF_BLOCK = 10  # cutoffs per call when a finished curve is forecast from all of them
 
 
@@ -130,8 +129,8 @@ def _hidden_from_others(observed: NDArray[np.bool_], queries: int) -> NDArray[np
     if observed.all():
         observed = observed[:1]
     context = observed.shape[1]
-    hidden = np.full((len(observed), 1, context + queries, context + queries), _HIDDEN, dtype=np.float32)
-    hidden[..., :context] = np.where(observed, np.float32(0.0), np.float32(_HIDDEN))[:, None, None]
+    hidden = np.full((len(observed), 1, context + queries, context + queries), HIDDEN, dtype=np.float32)
+    hidden[..., :context] = np.where(observed, np.float32(0.0), np.float32(HIDDEN))[:, None, None]
     token = np.arange(context + queries)
     hidden[..., token, token] = 0.0
     return hidden
@@ -228,7 +227,7 @@ class StreamEngine:
         """The network's inputs: new tokens on the memory of earlier ones, asked at some positions among the new."""
         before = memory[0].shape[-2]
         token = np.arange(before + tokens.shape[1])
-        hidden = np.where(token > before + positions[..., None], np.float32(_HIDDEN), np.float32(0.0))
+        hidden = np.where(token > before + positions[..., None], np.float32(HIDDEN), np.float32(0.0))
         return {
             "tokens": tokens.astype(np.float32),
             "positions": positions,

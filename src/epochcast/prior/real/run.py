@@ -41,13 +41,13 @@ def ordinary(grid: Grid, has: Ingredients, rng: np.random.Generator) -> Runs:
     schedule = draw_schedules(grid, has, rng)
     gap, final = _gap(schedule, has, rng)
     error = _trend(grid, schedule, gap + final, has, rng)
-    scale = _noise_scale(grid, schedule, error, has, rng)
-    unsettled = _gap_noise(gap, has, rng)
-    _silence(error, scale, unsettled, has, rng)
+    # [2, curve, step]: noise that may be correlated, and that of a learning rate too high to settle, which is white.
+    scales = np.stack([_noise_scale(grid, schedule, error, has, rng), _gap_noise(gap, has, rng)])
+    _silence(error, scales, has, rng)
     _add_events(grid, error, schedule.turn, 1.0 - final, has, rng)
-    _shrink(error, scale, unsettled, has, rng)
-    _collapse(grid, error, scale, unsettled, has, rng)
-    white = _add_correlated_noise(grid, error, scale, unsettled, has, rng)
+    _shrink(error, scales, has, rng)
+    _collapse(grid, error, scales, has, rng)
+    white = _add_correlated_noise(grid, error, scales, has, rng)
     return _measured(error, white, has, rng)
 
 
@@ -94,14 +94,12 @@ def _gap_noise(gap: Array, has: Ingredients, rng: np.random.Generator) -> Array:
     return scale
 
 
-def _silence(error: Array, scale: Array, unsettled: Array, has: Ingredients, rng: np.random.Generator) -> None:
+def _silence(error: Array, scales: Array, has: Ingredients, rng: np.random.Generator) -> None:
     """A run that has not begun to learn makes one constant guess, exactly the same each time."""
     rows = np.flatnonzero(has["silent_delay"])
     asleep = np.abs(1.0 - error[rows]) < _ASLEEP
     error[rows] = np.where(asleep, 1.0, error[rows])
-    factor = noise.silent_at_first(error[rows], rng)
-    scale[rows] *= factor
-    unsettled[rows] *= factor
+    scales[:, rows] *= noise.silent_at_first(error[rows], rng)
 
 
 def _add_events(
@@ -120,39 +118,33 @@ def _add_events(
         error[rows] += reach[rows] * event(grid, len(rows), rng)
 
 
-def _shrink(error: Array, scale: Array, unsettled: Array, has: Ingredients, rng: np.random.Generator) -> None:
+def _shrink(error: Array, scales: Array, has: Ingredients, rng: np.random.Generator) -> None:
     """Runs that barely move, with noise that shrinks less than they do."""
     rows = np.flatnonzero(has["barely_moving"])
     factor = log_uniform(3e-5, 0.05, (len(rows), 1), rng)
     error[rows] = trend.miniature(error[rows], factor, rng)
-    less = factor ** rng.random(factor.shape)
-    scale[rows] *= less
-    unsettled[rows] *= less
+    scales[:, rows] *= factor ** rng.random(factor.shape)
 
 
-def _collapse(
-    grid: Grid, error: Array, scale: Array, unsettled: Array, has: Ingredients, rng: np.random.Generator
-) -> None:
+def _collapse(grid: Grid, error: Array, scales: Array, has: Ingredients, rng: np.random.Generator) -> None:
     """Runs that are lost at some step: accuracies fall to chance, losses may grow without bound."""
     rows = np.flatnonzero(has["collapse"])
     lost = trend.collapse(grid, len(rows), rng)
     level = np.where(has["loss"][rows], trend.lost_level(len(rows), rng), 1.0)[:, None]
     error[rows] += lost * (level - error[rows])
     silent = rng.random(level.shape) < 0.6
-    scale[rows] *= 1.0 - silent * lost
-    unsettled[rows] *= 1.0 - silent * lost
+    scales[:, rows] *= 1.0 - silent * lost
 
 
-def _add_correlated_noise(
-    grid: Grid, error: Array, scale: Array, unsettled: Array, has: Ingredients, rng: np.random.Generator
-) -> Array:
+def _add_correlated_noise(grid: Grid, error: Array, scales: Array, has: Ingredients, rng: np.random.Generator) -> Array:
     """Adds the correlated part of the noise to the error; returns the scale of the white part [curve, step]."""
+    scale, unsettled = scales
     white = scale.copy()
     rows = np.flatnonzero(has["correlated"])
     share = noise.correlated_share(len(rows), rng)[:, None]
     error[rows] += np.sqrt(share) * scale[rows] * noise.correlated(grid, len(rows), rng)
     white[rows] *= np.sqrt(1.0 - share)
-    white = np.hypot(white, unsettled)
+    white = np.asarray(np.hypot(white, unsettled))
     rows = np.flatnonzero(has["heavy_tailed"])
     white[rows] *= noise.heavy_tails(grid, len(rows), rng)
     return white
