@@ -32,6 +32,7 @@ HORIZON = 100  # of the paper's curves
 
 _BATCH = 250  # curves that a network is given at once
 _TIMED = 20  # curves that a network is given one by one, to measure what a single forecast costs
+_DIGITS = 9  # of a curve's values that its key tells
 _LARGEST_NAMED = 4  # contenders that a key names one by one
 _DIAGNOSTICS = {"disagreement", "particles", "temperatures", "acceptance", "autocorrelation_time", "converged"}
 
@@ -50,7 +51,8 @@ class Batch:
         names = "+".join(f"{contender.label}:{fingerprints[contender.label]}" for contender in self.contenders)
         if len(self.contenders) > _LARGEST_NAMED:
             names = f"{len(self.contenders)} chains:{fingerprint({'names': names})}"
-        content = zlib.crc32(self.targets.tobytes(), zlib.crc32(self.values.tobytes()))
+        rounded = np.round(self.values, _DIGITS) + 0.0  # the last bits differ between machines; + 0.0 makes -0 a 0
+        content = zlib.crc32(self.targets.tobytes(), zlib.crc32(rounded.tobytes()))
         return f"{names}/{self.cutoff}/{first}-{first + len(self.values) - 1}:{content:08x}"
 
 
