@@ -22,7 +22,7 @@ import numpy as np
 
 from epochcast.benchmarks import CurveSet, digits_bench
 from epochcast.experiments import real
-from epochcast.forecast import load_engine
+from epochcast.forecaster import load_engine
 from epochcast.runtime import Engine
 from epochcast.sampling.mcmc import ShortChainWarning
 

@@ -21,7 +21,7 @@ from epochcast.benchmarks import read_npz
 from epochcast.experiments.contenders import contenders
 from epochcast.experiments.outlook import TaskRuns
 from epochcast.experiments.stopping import Settings, evaluate_task
-from epochcast.forecast import Forecaster
+from epochcast.forecaster import Forecaster
 from epochcast.stopping.decision import decide
 
 

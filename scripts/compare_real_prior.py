@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from epochcast.curve import Metric
+from epochcast.metric import Metric
 from epochcast.normalize import Normalizer
 from epochcast.prior import real
 

@@ -5,10 +5,11 @@ import pytest
 
 from epochcast.baselines import EmpiricalGp, LastValue, PowerLaw, load_baseline
 from epochcast.benchmarks import CurveSet, digits_bench
-from epochcast.curve import Curves, Metric
+from epochcast.curve import Curves
 from epochcast.distributions import Mixture
 from epochcast.errors import InputError
-from epochcast.forecast import Engine, Forecaster, load_engine
+from epochcast.forecaster import Engine, Forecaster, load_engine
+from epochcast.metric import Metric
 
 NAMES = ("last-value", "power-law", "empirical-gp")
 ACCURACY = Metric("accuracy", False, (0.0, 1.0), (0.0, 1.0))

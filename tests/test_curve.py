@@ -14,16 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epochcast.curve import (
-    Curves,
-    Metric,
-    as_metric,
-    check_horizon,
-    clip_to_hard_bounds,
-    metric_names,
-    warn_on_contradiction,
-)
+from epochcast.curve import Curves, check_horizon, clip_to_hard_bounds, warn_on_contradiction
 from epochcast.errors import EpochcastError, InputError, StrongContradictionWarning
+from epochcast.metric import Metric, as_metric, metric_names
 
 PROPERTY = settings(max_examples=200, deadline=None, derandomize=True)
 INF, NAN = math.inf, math.nan

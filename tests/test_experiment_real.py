@@ -14,12 +14,13 @@ from typer.testing import CliRunner
 from epochcast.baselines import LastValue
 from epochcast.benchmarks import CurveSet, digits_bench
 from epochcast.cli import app
-from epochcast.curve import Curves, Metric
+from epochcast.curve import Curves
 from epochcast.distributions import Array, Bars, Distribution, Mixture
 from epochcast.errors import InputError
 from epochcast.experiments import harness, real, real_report, real_rows, real_study
 from epochcast.experiments.crps import crps
 from epochcast.experiments.real_study import Plan
+from epochcast.metric import Metric
 
 ACCURACY = Metric("accuracy", False, (0.0, 1.0), (0.0, 1.0))
 FAST = ("last-value", "power-law")

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from epochcast.benchmarks import CurveSet
 from epochcast.cli import app
-from epochcast.curve import Curves, Metric
+from epochcast.curve import Curves
 from epochcast.distributions import Mixture
 from epochcast.errors import InputError
 from epochcast.experiments import selection
@@ -31,7 +31,8 @@ from epochcast.experiments.stopping import (
 )
 from epochcast.experiments.stopping_report import average_regret, markdown, summaries, write
 from epochcast.experiments.stopping_study import collections_in, run, tasks_of
-from epochcast.forecast import Forecaster
+from epochcast.forecaster import Forecaster
+from epochcast.metric import Metric
 from epochcast.stopping import NoStopping, Patience, Reason, Stopper, StoppingRule
 
 HORIZON, RUNS = 12, 30

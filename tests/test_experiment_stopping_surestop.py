@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from epochcast.curve import Curves, Metric
+from epochcast.curve import Curves
 from epochcast.distributions import Mixture
-from epochcast.forecast import Forecaster
+from epochcast.forecaster import Forecaster
+from epochcast.metric import Metric
 from epochcast.stopping import FinishedRuns, Stopper
 
 HORIZON = 10

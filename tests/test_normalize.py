@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import expit
 
-from epochcast.curve import Metric
 from epochcast.distributions import Mixture
 from epochcast.errors import InputError
+from epochcast.metric import Metric
 from epochcast.normalize import Normalizer
 
 PROPERTY = settings(max_examples=200, deadline=None, derandomize=True)

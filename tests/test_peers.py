@@ -14,11 +14,12 @@ import pytest
 
 from epochcast.baselines import LastValue
 from epochcast.benchmarks import CurveSet, digits_bench
-from epochcast.curve import Array, Curves, Metric
+from epochcast.curve import Array, Curves
 from epochcast.distributions import Bars, Mixture
 from epochcast.experiments.harness import Store
 from epochcast.experiments.quantiles import Quantiles
 from epochcast.experiments.real import CurveScores
+from epochcast.metric import Metric
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
 HORIZON = 40

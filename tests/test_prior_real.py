@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from epochcast.curve import Metric
 from epochcast.errors import ConfigError, InputError
+from epochcast.metric import Metric
 from epochcast.normalize import Normalizer
 from epochcast.prior import paper, real
 from epochcast.prior.real import noise, trend

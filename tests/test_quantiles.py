@@ -8,12 +8,13 @@ from scipy.integrate import trapezoid
 from scipy.special import ndtri
 
 from epochcast.benchmarks import CurveSet
-from epochcast.curve import Curves, Metric
+from epochcast.curve import Curves
 from epochcast.distributions import Array, Mixture
 from epochcast.errors import InputError
 from epochcast.experiments.crps import crps
 from epochcast.experiments.quantiles import Quantiles
 from epochcast.experiments.real import score
+from epochcast.metric import Metric
 
 LEVELS = np.arange(1, 20) / 20.0
 

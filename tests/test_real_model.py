@@ -8,7 +8,7 @@ import pytest
 import epochcast as ec
 from epochcast.benchmarks import digits_bench
 from epochcast.experiments import real
-from epochcast.forecast import load_engine
+from epochcast.forecaster import load_engine
 
 
 @pytest.fixture(scope="module")

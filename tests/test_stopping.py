@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
-from epochcast.curve import Curves, Metric
+from epochcast.curve import Curves
 from epochcast.errors import ConfigError, InputError, StrongContradictionWarning
-from epochcast.forecast import Forecaster
+from epochcast.forecaster import Forecaster
+from epochcast.metric import Metric
 from epochcast.stopping import NoStopping, Patience, Stopper
 from epochcast.stopping.decision import Decision, Reason, decide
 from epochcast.stopping.search import StepWarning, StoppingRule

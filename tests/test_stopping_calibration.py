@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epochcast.curve import Curves, Metric
+from epochcast.curve import Curves
 from epochcast.distributions import Mixture
 from epochcast.errors import InputError
-from epochcast.forecast import Forecaster
+from epochcast.forecaster import Forecaster
+from epochcast.metric import Metric
 from epochcast.prior import paper
 from epochcast.stopping import Reason, Stopper
 from epochcast.stopping.calibration import (

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from epochcast.curve import Curves, Metric
+from epochcast.curve import Curves
 from epochcast.distributions import Mixture
 from epochcast.errors import InputError
-from epochcast.forecast import Forecast, Forecaster
+from epochcast.forecast import Forecast
+from epochcast.forecaster import Forecaster
+from epochcast.metric import Metric
 from epochcast.prior import paper
 from epochcast.stopping.decision import chance_to_beat
 from epochcast.stopping.reach import reach

@@ -10,9 +10,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.curve import Curves, Metric, metric_names
+from epochcast.curve import Curves
 from epochcast.errors import EpochcastError
-from epochcast.forecast import Forecast, Forecaster, Stream, forecast
+from epochcast.forecast import Forecast
+from epochcast.forecaster import Forecaster, Stream, forecast
+from epochcast.metric import Metric, metric_names
 from epochcast.stopping import Decision, NoStopping, Patience, Reason, Stopper
 from epochcast.weights import models
 

@@ -61,7 +61,7 @@ def forecast(
     as_json: JsonOption = False,
 ) -> None:
     """Forecast the rest of a run from its first values."""
-    from epochcast.forecast import Forecaster
+    from epochcast.forecaster import Forecaster
     from epochcast.logs import read_column
 
     series = read_column(source, column)
@@ -97,7 +97,7 @@ def demo(
 ) -> None:
     """Forecast runs that ship with epochcast from their first ten epochs, and show what really came."""
     from epochcast.demo import demo_runs
-    from epochcast.forecast import Forecaster
+    from epochcast.forecaster import Forecaster
 
     console = Console(highlight=False)
     forecaster = Forecaster()
@@ -137,7 +137,7 @@ def watch(
     as_json: JsonOption = False,
 ) -> None:
     """Watch all runs below a directory: where each will end, and whether it can still win."""
-    from epochcast.forecast import Forecaster
+    from epochcast.forecaster import Forecaster
     from epochcast.watch import Watcher
     from epochcast.watch.table import show
 

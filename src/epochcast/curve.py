@@ -1,4 +1,4 @@
-"""What is measured (`Metric`) and what was seen of a run (`Curves`). All checks of a user's input live here.
+"""What was seen of runs (`Curves`), with all checks of a user's values.
 
 A batch of curves is one padded array with a length per row; a single curve is a batch of one, so every check is
 written once and works on the whole batch.
@@ -18,145 +18,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epochcast.errors import InputError, StrongContradictionWarning
+from epochcast.metric import LARGEST_VALUE, UNIT_INTERVAL, Metric, is_number
 
 Array = NDArray[np.float64]
 Lengths = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-Bounds = tuple[float, float]
 Missing = Literal["error", "drop"]
 
-# Within these limits sums, differences and ratios of values and bounds stay finite.
-LARGEST_VALUE = 1e300
-SMALLEST_RANGE = 1e-300
-
 _CLIP_TOLERANCE = 1e-6  # values this far outside a hard bound, as a share of the metric's range, are rounding
-_INF = math.inf
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A performance measure: its direction, the bounds it cannot leave and the range worth telling apart.
-
-    `hard` bounds may be infinite. `soft` bounds are finite; None takes them from the value of the untrained model, or,
-    where that is not known, from the first value of the curve. `transform=False` leaves values as they are.
-    """
-
-    name: str
-    minimize: bool
-    hard: Bounds = (-_INF, _INF)
-    soft: Bounds | None = None
-    transform: bool = True
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.minimize, (bool, np.bool_)):
-            raise InputError(f"minimize={self.minimize!r} of metric {self.name!r} must be True or False")
-        low, high = _checked_bounds(self.hard, f"hard bounds of metric {self.name!r}")
-        object.__setattr__(self, "hard", (low, high))
-        if self.soft is None:
-            return
-        soft_low, soft_high = _checked_bounds(self.soft, f"soft bounds of metric {self.name!r}")
-        if soft_low < low or soft_high > high or math.isinf(soft_high - soft_low):
-            raise InputError(f"soft={self.soft} of metric {self.name!r} must be finite and inside hard={self.hard}")
-        object.__setattr__(self, "soft", (soft_low, soft_high))
-
-    @classmethod
-    def unit(cls) -> Metric:
-        """The prior's own space: values grow, live about [0, 1], and noise may carry them outside."""
-        return cls("unit", minimize=False, soft=_UNIT_INTERVAL, transform=False)
-
-    @classmethod
-    def named(cls, name: str, *, untrained: float | None = None) -> Metric:
-        """A preset by name; a trailing `%` says that values are percentages, 0 to 100.
-
-        >>> Metric.named("accuracy%").hard
-        (0.0, 100.0)
-        """
-        key = name.strip().lower()
-        base = key.removesuffix("%")
-        metric = _PRESETS.get(base)
-        if metric is None:
-            raise InputError(f"metric {name!r} is unknown; choose from {', '.join(sorted(_PRESETS))} or make a Metric")
-        if key != base:
-            if metric.soft != _UNIT_INTERVAL:
-                raise InputError(f"metric {name!r}: {base} is not a share of one, so it has no percentages; drop the %")
-            metric = replace(metric.scaled(100.0), name=key)
-        return metric if untrained is None else metric.with_untrained(untrained)
-
-    @property
-    def best(self) -> float:
-        """The best value possible, which may be infinite."""
-        return self.hard[0] if self.minimize else self.hard[1]
-
-    def scaled(self, factor: float) -> Metric:
-        """The same metric in units that are `factor` times smaller (percentages: 100)."""
-        if not (_is_number(factor) and math.isfinite(factor) and factor > 0):
-            raise InputError(f"factor={factor!r} cannot scale metric {self.name!r}; it must be positive and finite")
-        if not self.transform:
-            raise InputError(f"metric {self.name!r} is used as it is (transform=False) and cannot be scaled")
-        soft = None if self.soft is None else (self.soft[0] * factor, self.soft[1] * factor)
-        hard = (self.hard[0] * factor, self.hard[1] * factor)
-        return replace(self, name=f"{self.name} (x{factor:g})", hard=hard, soft=soft)
-
-    def with_untrained(self, value: float) -> Metric:
-        """Soft bounds that reach from the value of the untrained model to the best value possible."""
-        if not (_is_number(value) and math.isfinite(value)):
-            raise InputError(f"untrained={value!r} of metric {self.name!r} must be a finite number")
-        if not math.isfinite(self.best):
-            raise InputError(
-                f"metric {self.name!r} has no finite best value, so untrained={value} cannot set its soft bounds; "
-                "give soft=(low, high)"
-            )
-        soft = (min(self.best, value), max(self.best, value))
-        if soft[0] == soft[1] or not self.hard[0] <= value <= self.hard[1]:
-            raise InputError(f"untrained={value} of metric {self.name!r} must lie in {self.hard}, off the best value")
-        return replace(self, soft=soft)
-
-
-def _checked_bounds(bounds: Any, what: str) -> Bounds:
-    """Two numbers, the lower one first, that arithmetic can handle; either may be infinite."""
-    pair = tuple(bounds) if isinstance(bounds, (tuple, list, np.ndarray)) else ()
-    if len(pair) == 2 and all(_is_number(bound) for bound in pair):
-        low, high = float(pair[0]), float(pair[1])
-        largest = max((abs(bound) for bound in (low, high) if math.isfinite(bound)), default=0.0)
-        if high - low >= SMALLEST_RANGE and largest <= LARGEST_VALUE:  # false for NaN too
-            return low, high
-    raise InputError(
-        f"{what} must be two numbers, the lower one first, at least {SMALLEST_RANGE:g} apart "
-        f"and at most {LARGEST_VALUE:g} in size, not {reprlib.repr(bounds)}"
-    )
-
-
-def _is_number(item: Any) -> bool:
-    return isinstance(item, (int, float, np.integer, np.floating)) and not isinstance(item, bool)
-
-
-_UNIT_INTERVAL = (0.0, 1.0)
-_PRESETS: dict[str, Metric] = {
-    **{
-        name: Metric(name, False, _UNIT_INTERVAL, _UNIT_INTERVAL)
-        for name in ("accuracy", "balanced_accuracy", "auc", "f1", "precision", "recall", "iou", "dice", "map", "ssim")
-    },
-    "error": Metric("error", True, _UNIT_INTERVAL, _UNIT_INTERVAL),
-    "wer": Metric("wer", True, (0.0, _INF), _UNIT_INTERVAL),
-    "r2": Metric("r2", False, (-_INF, 1.0), _UNIT_INTERVAL),
-    "perplexity": Metric("perplexity", True, (1.0, _INF)),
-    **{name: Metric(name, True, (0.0, _INF)) for name in ("log_loss", "loss", "mse", "rmse", "mae")},
-    "unit": Metric.unit(),
-}
-
-
-def metric_names() -> list[str]:
-    """Names that `Metric.named` knows."""
-    return sorted(_PRESETS)
-
-
-def as_metric(metric: Metric | str, untrained: float | None = None) -> Metric:
-    """A Metric from itself or from the name of a preset."""
-    if isinstance(metric, str):
-        return Metric.named(metric, untrained=untrained)
-    if not isinstance(metric, Metric):
-        raise InputError(f"metric must be a Metric or a name, not {type(metric).__name__}")
-    return metric if untrained is None else metric.with_untrained(untrained)
 
 
 @dataclass(frozen=True)
@@ -277,7 +146,7 @@ def _not_numbers(data: Any, what: str) -> InputError:
     """The error that names the first item of `data` that cannot be a float."""
     for index, item in np.ndenumerate(np.asarray(data, dtype=object)):
         place = what + "".join(f"[{i}]" for i in index)
-        if not _is_number(item) and item is not None:
+        if not is_number(item) and item is not None:
             return InputError(f"{place} = {reprlib.repr(item)} is not a number")
         if item is not None and abs(item) > LARGEST_VALUE:
             return InputError(f"{place} = {reprlib.repr(item)} is larger than {LARGEST_VALUE:g}")
@@ -349,7 +218,7 @@ def _sorted_by_step(curves: Curves) -> Curves:
     later = curves.seen[:, 1:]
     if not (later & (np.diff(curves.steps, axis=1) <= 0.0)).any():
         return curves
-    keys = np.where(curves.seen, curves.steps, _INF)
+    keys = np.where(curves.seen, curves.steps, math.inf)
     curves = _reordered(curves, np.argsort(keys, axis=1, kind="stable"), curves.lengths)
     same = later & (np.diff(curves.steps, axis=1) == 0.0)
     if same.any():
@@ -361,7 +230,7 @@ def _sorted_by_step(curves: Curves) -> Curves:
 
 def check_horizon(curves: Curves, horizon: float) -> None:
     """Raise unless every curve ends before the horizon."""
-    if not (_is_number(horizon) and math.isfinite(horizon) and horizon >= 2):
+    if not (is_number(horizon) and math.isfinite(horizon) and horizon >= 2):
         raise InputError(f"horizon={horizon!r} must be a number of steps, at least 2")
     late = curves.last_step >= horizon
     if late.any():
@@ -379,25 +248,17 @@ def clip_to_hard_bounds(curves: Curves, metric: Metric) -> Curves:
     if not outside.any():
         return curves
     clipped = np.where(outside, np.clip(curves.values, low, high), curves.values)
-    bad = np.abs(clipped - curves.values) > _CLIP_TOLERANCE * _range(metric)
+    bad = np.abs(clipped - curves.values) > _CLIP_TOLERANCE * metric.width
     if bad.any():
         curve, index = _first(bad)
         value, step = curves.values[curve, index], curves.steps[curve, index]
         side, bound = ("below the lower", low) if value < low else ("above the upper", high)
-        hint = "; for percentages write the metric's name with a trailing %" if metric.hard == _UNIT_INTERVAL else ""
+        hint = "; for percentages write the metric's name with a trailing %" if metric.hard == UNIT_INTERVAL else ""
         raise InputError(
             f"{_place(curves, curve, index)} = {value:g} (step {step:g}) is {side} hard bound {bound:g} "
             f"of {metric.name}{hint}"
         )
     return replace(curves, values=clipped)
-
-
-def _range(metric: Metric) -> float:
-    """The width that small differences of a metric are measured against."""
-    for low, high in (metric.hard, metric.soft or metric.hard):
-        if math.isfinite(high - low):
-            return high - low
-    return max([1.0] + [abs(bound) for bound in metric.hard if math.isfinite(bound)])
 
 
 def warn_on_contradiction(curves: Curves, metric: Metric) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.forecast import Forecaster
+from epochcast.forecaster import Forecaster
 from epochcast.logs import read_column
 
 FOLDER = Path(__file__).parent / "data" / "runs"

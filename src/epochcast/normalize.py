@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epochcast.curve import LARGEST_VALUE, SMALLEST_RANGE, Array, Metric
+from epochcast.curve import Array
 from epochcast.errors import InputError
+from epochcast.metric import LARGEST_VALUE, SMALLEST_RANGE, Metric
 from epochcast.special import expit, logit
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from epochcast.benchmarks.curveset import CurveSet
-from epochcast.curve import Array, Metric
+from epochcast.curve import Array
 from epochcast.errors import InputError
+from epochcast.metric import Metric
 
 MAX_CURVES = 2_000_000
 MAX_LENGTH = 100_000  # values of one curve

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epochcast.curve import LARGEST_VALUE, Array, Curves, Lengths, Mask, Metric
+from epochcast.curve import Array, Curves, Lengths, Mask
 from epochcast.errors import InputError
+from epochcast.metric import LARGEST_VALUE, Metric
 from epochcast.normalize import Normalizer
 
 LONGEST = 100  # values of a curve that the paper's experiments keep

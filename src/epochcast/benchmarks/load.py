@@ -13,8 +13,8 @@ from epochcast.benchmarks.pd1 import read_pd1
 from epochcast.benchmarks.runs import read_run_folder
 from epochcast.benchmarks.tables import is_long_table, read_long_table
 from epochcast.benchmarks.taskset import is_taskset, read_taskset, read_taskset_json
-from epochcast.curve import Metric
 from epochcast.errors import InputError
+from epochcast.metric import Metric
 
 SHIPPED = "digits_bench"
 _PICKLES = (".pth", ".pt", ".p", ".pkl", ".pickle", ".pbz2", ".pickle.pbz2", ".joblib")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 
-from epochcast.curve import Metric
 from epochcast.errors import InputError
+from epochcast.metric import Metric
 
 # Losses without an upper end: the soft one is the value of the untrained model.
 _LOSSES = re.compile(r"\b(loss|logloss|cross entropy|ce|nll|perplexity|mse|rmse|mae|wer)\b")

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from epochcast.benchmarks.collection import Skipped
 from epochcast.benchmarks.curveset import CurveSet
 from epochcast.benchmarks.metric_names import metric_from
-from epochcast.curve import Metric
 from epochcast.errors import InputError
+from epochcast.metric import Metric
 
 MAX_BYTES = 2**30  # of one array, unpacked
 

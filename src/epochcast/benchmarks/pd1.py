@@ -19,7 +19,7 @@ import numpy as np
 from epochcast.benchmarks.collection import Collection, Collector
 from epochcast.benchmarks.json_stream import open_text
 from epochcast.benchmarks.metric_names import metric_from
-from epochcast.curve import Metric
+from epochcast.metric import Metric
 
 DEFAULT_METRIC = "valid/ce_loss"
 MAX_LINE = 64 * 2**20  # characters of one training

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from epochcast.benchmarks.collection import Collection, Collector, Skipped
 from epochcast.benchmarks.metric_names import metric_from
-from epochcast.curve import Metric, metric_names
 from epochcast.errors import InputError
 from epochcast.logs import read_runs
+from epochcast.metric import Metric, metric_names
 
 
 def read_run_folder(

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from epochcast.benchmarks.collection import Collection, Collector
 from epochcast.benchmarks.json_stream import open_text
 from epochcast.benchmarks.npz import Arrays, arrays_of
-from epochcast.curve import Metric
 from epochcast.errors import InputError
+from epochcast.metric import Metric
 
 _SPLITS = ("train", "valid", "valid2", "test")
 DEFAULT_METRIC = "valid"

@@ -15,7 +15,7 @@ from epochcast import baselines
 from epochcast.baselines import BASELINES
 from epochcast.errors import ConfigError
 from epochcast.experiments.store import fingerprint
-from epochcast.forecast import load_engine
+from epochcast.forecaster import load_engine
 from epochcast.runtime import Engine
 from epochcast.sampling.exact import ExactConfig, ExactEngine
 from epochcast.sampling.mcmc import M1, M2, M3, McmcConfig, McmcEngine, PriorName

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from epochcast.benchmarks import CurveSet
-from epochcast.curve import Array, Metric
+from epochcast.curve import Array
 from epochcast.errors import InputError
 from epochcast.experiments.selection import Index
-from epochcast.forecast import Forecaster
+from epochcast.forecaster import Forecaster
+from epochcast.metric import Metric
 from epochcast.stopping.calibration import FinishedRuns, forecasts, longest_read
 from epochcast.stopping.reach import reach
 

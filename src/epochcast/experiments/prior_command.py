@@ -77,7 +77,7 @@ def evaluate_prior(
 
 def _evaluate_model(model: str, curves: int, seed: int, shares: list[float], as_json: bool) -> None:
     from epochcast.experiments import prior
-    from epochcast.forecast import load_engine
+    from epochcast.forecaster import load_engine
 
     engine = load_engine(model)
     done, total = 0, curves * len(shares)

@@ -16,7 +16,7 @@ from epochcast.benchmarks import CurveSet
 from epochcast.curve import Array, Lengths, Mask
 from epochcast.distributions import Distribution
 from epochcast.experiments.crps import crps
-from epochcast.forecast import ask
+from epochcast.forecaster import ask
 from epochcast.runtime import Engine
 
 SHARES = (0.1, 0.2, 0.4, 0.8)

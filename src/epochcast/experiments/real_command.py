@@ -15,7 +15,7 @@ from epochcast.errors import InputError
 from epochcast.experiments import harness, real_report
 from epochcast.experiments.real_rows import Row, rows_of
 from epochcast.experiments.real_study import Plan, Scored, prepared, run
-from epochcast.forecast import load_engine
+from epochcast.forecaster import load_engine
 
 
 @dataclass(frozen=True)

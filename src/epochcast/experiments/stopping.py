@@ -29,7 +29,7 @@ from epochcast.experiments.selection import (
     replay,
     speedup,
 )
-from epochcast.forecast import Forecaster
+from epochcast.forecaster import Forecaster
 from epochcast.stopping.decision import check_confidence
 from epochcast.stopping.stopper import Stopper
 

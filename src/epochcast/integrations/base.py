@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
-from epochcast.curve import Metric
 from epochcast.errors import ConfigError, EpochcastError, InputError
-from epochcast.forecast import Forecaster
+from epochcast.forecaster import Forecaster
 from epochcast.integrations.names import metric_by_name, metric_of
+from epochcast.metric import Metric
 from epochcast.stopping import Decision, Stopper, StoppingRule
 from epochcast.stopping.decision import Target
 from epochcast.stopping.search import NonFinite

@@ -14,9 +14,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from epochcast.curve import Metric
 from epochcast.errors import MissingExtraError
 from epochcast.integrations.base import StopperCallback, harmless
+from epochcast.metric import Metric
 
 try:
     from keras.callbacks import Callback

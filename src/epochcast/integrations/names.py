@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from epochcast.curve import Metric, as_metric, metric_names
 from epochcast.errors import ConfigError
+from epochcast.metric import Metric, as_metric, metric_names
 
 _PREFIX = re.compile(r"^(train|training|learn|valid|validation|val|eval|dev|test)_+")
 _PRESETS = {  # what frameworks call the metrics that have a preset under another name

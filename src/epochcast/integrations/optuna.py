@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from epochcast.curve import Metric
 from epochcast.errors import MissingExtraError
 from epochcast.integrations.base import StopperOptions, harmless
 from epochcast.integrations.names import metric_of
 from epochcast.integrations.trials import Trials
+from epochcast.metric import Metric
 from epochcast.stopping import Decision, Stopper
 
 try:

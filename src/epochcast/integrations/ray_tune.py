@@ -13,12 +13,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from epochcast.curve import Metric
 from epochcast.errors import ConfigError, MissingExtraError
 from epochcast.integrations.base import StopperOptions, harmless
 from epochcast.integrations.names import metric_of
 from epochcast.integrations.trials import Trials
 from epochcast.logs import jsonl
+from epochcast.metric import Metric
 
 try:
     from ray.tune import Stopper as TuneStopper

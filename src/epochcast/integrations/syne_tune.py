@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from epochcast.curve import Metric
 from epochcast.errors import ConfigError, MissingExtraError
 from epochcast.integrations.base import StopperOptions
 from epochcast.integrations.names import metric_of
 from epochcast.integrations.trials import Trials
+from epochcast.metric import Metric
 
 try:
     from syne_tune.backend.trial_status import Trial

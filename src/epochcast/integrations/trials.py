@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from epochcast.curve import Metric
 from epochcast.errors import InputError
 from epochcast.integrations.base import StopperOptions, harmless
+from epochcast.metric import Metric
 from epochcast.stopping import Decision, Reason, Stopper
 
 if TYPE_CHECKING:

@@ -25,10 +25,12 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epochcast.curve import Array, Curves, Lengths, Mask, Metric, as_metric, clip_to_hard_bounds
+from epochcast.curve import Array, Curves, Lengths, Mask, clip_to_hard_bounds
 from epochcast.distributions import Distribution
 from epochcast.errors import InputError
-from epochcast.forecast import Forecast, Forecaster
+from epochcast.forecast import Forecast
+from epochcast.forecaster import Forecaster
+from epochcast.metric import Metric, as_metric
 from epochcast.runtime import Engine
 from epochcast.stopping.decision import Target, chance_to_beat, check_confidence, rest_of_run
 

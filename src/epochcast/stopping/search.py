@@ -13,8 +13,9 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
-from epochcast.curve import LARGEST_VALUE, Curves, Metric, as_metric, clip_to_hard_bounds
+from epochcast.curve import Curves, clip_to_hard_bounds
 from epochcast.errors import ConfigError, InputError
+from epochcast.metric import LARGEST_VALUE, Metric, as_metric
 from epochcast.stopping.decision import TARGETS, Decision, Reason, Target
 
 if TYPE_CHECKING:

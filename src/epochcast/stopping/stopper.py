@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epochcast.curve import Metric, as_metric
 from epochcast.errors import ConfigError, InputError
-from epochcast.forecast import Forecast, Forecaster, Stream
+from epochcast.forecast import Forecast
+from epochcast.forecaster import Forecaster, Stream
+from epochcast.metric import Metric, as_metric
 from epochcast.stopping.calibration import SMALLEST_CONFIDENCE, FinishedRuns, Guarantee, calibrate
 from epochcast.stopping.decision import Decision, Reason, Target, check_confidence, decide, final_of, rest_of_run
 from epochcast.stopping.search import NonFinite, Search, state_of

@@ -9,7 +9,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from epochcast.curve import Metric
+from epochcast.metric import Metric
 
 
 class Verdict(Enum):

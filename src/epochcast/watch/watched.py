@@ -9,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from epochcast.curve import Array, Curves, Metric, clip_to_hard_bounds, warn_on_contradiction
+from epochcast.curve import Array, Curves, clip_to_hard_bounds, warn_on_contradiction
 from epochcast.errors import InputError, StrongContradictionWarning
 from epochcast.forecast import Forecast
 from epochcast.logs import Run, Series
+from epochcast.metric import Metric
 from epochcast.watch.snapshot import Verdict
 
 

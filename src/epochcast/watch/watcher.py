@@ -11,12 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-from epochcast.curve import Curves, Metric, as_metric, check_horizon
+from epochcast.curve import Curves, check_horizon
 from epochcast.errors import EpochcastError, StrongContradictionWarning
-from epochcast.forecast import Forecaster
+from epochcast.forecaster import Forecaster
 from epochcast.logs import Findings, Run
 from epochcast.logs.growing import GrowingLogs
 from epochcast.logs.run import list_names, shown
+from epochcast.metric import Metric, as_metric
 from epochcast.runtime import Engine, StreamEngine
 from epochcast.stopping.decision import COVERAGE, Reason, chance_to_beat, check_confidence, reason_for
 from epochcast.watch.recall import MOST_BYTES, Recall

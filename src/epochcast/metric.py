@@ -1,0 +1,154 @@
+"""What is measured (`Metric`): its direction, its bounds, and the metrics known by name."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from epochcast.errors import InputError
+
+Bounds = tuple[float, float]
+
+# Within these limits sums, differences and ratios of values and bounds stay finite.
+LARGEST_VALUE = 1e300
+SMALLEST_RANGE = 1e-300
+
+UNIT_INTERVAL = (0.0, 1.0)
+_INF = math.inf
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A performance measure: its direction, the bounds it cannot leave and the range worth telling apart.
+
+    `hard` bounds may be infinite. `soft` bounds are finite; None takes them from the value of the untrained model, or,
+    where that is not known, from the first value of the curve. `transform=False` leaves values as they are.
+    """
+
+    name: str
+    minimize: bool
+    hard: Bounds = (-_INF, _INF)
+    soft: Bounds | None = None
+    transform: bool = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.minimize, (bool, np.bool_)):
+            raise InputError(f"minimize={self.minimize!r} of metric {self.name!r} must be True or False")
+        low, high = _checked_bounds(self.hard, f"hard bounds of metric {self.name!r}")
+        object.__setattr__(self, "hard", (low, high))
+        if self.soft is None:
+            return
+        soft_low, soft_high = _checked_bounds(self.soft, f"soft bounds of metric {self.name!r}")
+        if soft_low < low or soft_high > high or math.isinf(soft_high - soft_low):
+            raise InputError(f"soft={self.soft} of metric {self.name!r} must be finite and inside hard={self.hard}")
+        object.__setattr__(self, "soft", (soft_low, soft_high))
+
+    @classmethod
+    def unit(cls) -> Metric:
+        """The prior's own space: values grow, live about [0, 1], and noise may carry them outside."""
+        return cls("unit", minimize=False, soft=UNIT_INTERVAL, transform=False)
+
+    @classmethod
+    def named(cls, name: str, *, untrained: float | None = None) -> Metric:
+        """A preset by name; a trailing `%` says that values are percentages, 0 to 100.
+
+        >>> Metric.named("accuracy%").hard
+        (0.0, 100.0)
+        """
+        key = name.strip().lower()
+        base = key.removesuffix("%")
+        metric = _PRESETS.get(base)
+        if metric is None:
+            raise InputError(f"metric {name!r} is unknown; choose from {', '.join(sorted(_PRESETS))} or make a Metric")
+        if key != base:
+            if metric.soft != UNIT_INTERVAL:
+                raise InputError(f"metric {name!r}: {base} is not a share of one, so it has no percentages; drop the %")
+            metric = replace(metric.scaled(100.0), name=key)
+        return metric if untrained is None else metric.with_untrained(untrained)
+
+    @property
+    def best(self) -> float:
+        """The best value possible, which may be infinite."""
+        return self.hard[0] if self.minimize else self.hard[1]
+
+    @property
+    def width(self) -> float:
+        """What small differences are measured against: the width of the bounds, where they are finite."""
+        for low, high in (self.hard, self.soft or self.hard):
+            if math.isfinite(high - low):
+                return high - low
+        return max([1.0] + [abs(bound) for bound in self.hard if math.isfinite(bound)])
+
+    def scaled(self, factor: float) -> Metric:
+        """The same metric in units that are `factor` times smaller (percentages: 100)."""
+        if not (is_number(factor) and math.isfinite(factor) and factor > 0):
+            raise InputError(f"factor={factor!r} cannot scale metric {self.name!r}; it must be positive and finite")
+        if not self.transform:
+            raise InputError(f"metric {self.name!r} is used as it is (transform=False) and cannot be scaled")
+        soft = None if self.soft is None else (self.soft[0] * factor, self.soft[1] * factor)
+        hard = (self.hard[0] * factor, self.hard[1] * factor)
+        return replace(self, name=f"{self.name} (x{factor:g})", hard=hard, soft=soft)
+
+    def with_untrained(self, value: float) -> Metric:
+        """Soft bounds that reach from the value of the untrained model to the best value possible."""
+        if not (is_number(value) and math.isfinite(value)):
+            raise InputError(f"untrained={value!r} of metric {self.name!r} must be a finite number")
+        if not math.isfinite(self.best):
+            raise InputError(
+                f"metric {self.name!r} has no finite best value, so untrained={value} cannot set its soft bounds; "
+                "give soft=(low, high)"
+            )
+        soft = (min(self.best, value), max(self.best, value))
+        if soft[0] == soft[1] or not self.hard[0] <= value <= self.hard[1]:
+            raise InputError(f"untrained={value} of metric {self.name!r} must lie in {self.hard}, off the best value")
+        return replace(self, soft=soft)
+
+
+def _checked_bounds(bounds: Any, what: str) -> Bounds:
+    """Two numbers, the lower one first, that arithmetic can handle; either may be infinite."""
+    pair = tuple(bounds) if isinstance(bounds, (tuple, list, np.ndarray)) else ()
+    if len(pair) == 2 and all(is_number(bound) for bound in pair):
+        low, high = float(pair[0]), float(pair[1])
+        largest = max((abs(bound) for bound in (low, high) if math.isfinite(bound)), default=0.0)
+        if high - low >= SMALLEST_RANGE and largest <= LARGEST_VALUE:  # false for NaN too
+            return low, high
+    raise InputError(
+        f"{what} must be two numbers, the lower one first, at least {SMALLEST_RANGE:g} apart "
+        f"and at most {LARGEST_VALUE:g} in size, not {reprlib.repr(bounds)}"
+    )
+
+
+def is_number(item: Any) -> bool:
+    return isinstance(item, (int, float, np.integer, np.floating)) and not isinstance(item, bool)
+
+
+_PRESETS: dict[str, Metric] = {
+    **{
+        name: Metric(name, False, UNIT_INTERVAL, UNIT_INTERVAL)
+        for name in ("accuracy", "balanced_accuracy", "auc", "f1", "precision", "recall", "iou", "dice", "map", "ssim")
+    },
+    "error": Metric("error", True, UNIT_INTERVAL, UNIT_INTERVAL),
+    "wer": Metric("wer", True, (0.0, _INF), UNIT_INTERVAL),
+    "r2": Metric("r2", False, (-_INF, 1.0), UNIT_INTERVAL),
+    "perplexity": Metric("perplexity", True, (1.0, _INF)),
+    **{name: Metric(name, True, (0.0, _INF)) for name in ("log_loss", "loss", "mse", "rmse", "mae")},
+    "unit": Metric.unit(),
+}
+
+
+def metric_names() -> list[str]:
+    """Names that `Metric.named` knows."""
+    return sorted(_PRESETS)
+
+
+def as_metric(metric: Metric | str, untrained: float | None = None) -> Metric:
+    """A Metric from itself or from the name of a preset."""
+    if isinstance(metric, str):
+        return Metric.named(metric, untrained=untrained)
+    if not isinstance(metric, Metric):
+        raise InputError(f"metric must be a Metric or a name, not {type(metric).__name__}")
+    return metric if untrained is None else metric.with_untrained(untrained)
