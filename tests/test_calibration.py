@@ -41,7 +41,8 @@ def draw():
 
 
 # How many times the tolerances each model may use; 1 is the aim. Set after seeing where the models fell short, which
-# docs/experiments.md logs: `lcpfn` is under-confident late in the curve.
+# docs/experiments.md logs: `lcpfn` is under-confident late in the curve. Early on nobody knows the noise, so among the
+# noisiest curves every honest forecast is too narrow: 0.776 of `stream`'s 80 % intervals hold (30,000 curves).
 SLACK = {"lcpfn": 2.0, "stream": 1.0}
 SLACK_OF_THIRDS = 2.5  # the aim is 2
 
@@ -58,6 +59,13 @@ def test_stream_is_calibrated_for_quiet_middling_and_noisy_curves(cutoff, draw):
     pit = pit_values(load_network("stream"), draw, cutoff, np.random.default_rng(21))
     for third in noise_thirds(draw.sigma):
         assert Calibration.of(pit[third]).passes(SLACK_OF_THIRDS), Calibration.of(pit[third])
+
+
+@pytest.mark.parametrize("level", [0.2, 0.5, 0.9])
+def test_stream_is_sharper_than_a_bin_of_the_paper_after_ten_near_constant_values(level):
+    values = level + 1e-4 * np.random.default_rng(3).uniform(-1.0, 1.0, 10)
+    low, high = ec.Forecaster("stream").forecast(values, horizon=100, metric="unit").interval(0.9)
+    assert high[0] - low[0] < 1e-3
 
 
 @pytest.mark.parametrize("name", PAPER_PRIOR)

@@ -1,4 +1,4 @@
-"""Metrics and curves: each row of the table of bad input, and properties over random input."""
+"""Curves: each row of the table of bad input, and properties over random input."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from epochcast.curve import Curves, check_horizon, clip_to_hard_bounds, warn_on_contradiction
 from epochcast.errors import EpochcastError, InputError, StrongContradictionWarning
-from epochcast.metric import Metric, as_metric, metric_names
+from epochcast.metric import Metric
 
 PROPERTY = settings(max_examples=200, deadline=None, derandomize=True)
 INF, NAN = math.inf, math.nan
@@ -108,78 +108,6 @@ def test_curve_that_cannot_be_used_raises_an_error_that_names_it(case: str) -> N
         call()
     for fragment in fragments:
         assert fragment in str(caught.value)
-
-
-BAD_METRICS: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
-    "hard-reversed": (lambda: Metric("m", True, (1.0, 0.0)), ("hard bounds of metric 'm'", "(1.0, 0.0)")),
-    "hard-equal": (lambda: Metric("m", True, (1.0, 1.0)), ("lower one first",)),
-    "hard-nan": (lambda: Metric("m", True, (NAN, 1.0)), ("hard bounds",)),
-    "hard-text": (lambda: Metric("m", True, ("0", "1")), ("hard bounds", "'0'")),  # type: ignore[arg-type]
-    "hard-one-number": (lambda: Metric("m", True, 1.0), ("hard bounds", "1.0")),  # type: ignore[arg-type]
-    "hard-three-numbers": (lambda: Metric("m", True, (0, 1, 2)), ("hard bounds",)),  # type: ignore[arg-type]
-    "hard-both-infinite-and-equal": (lambda: Metric("m", True, (INF, INF)), ("hard bounds",)),
-    "hard-too-close-to-compute": (lambda: Metric("m", True, (0.0, 1e-310)), ("1e-300 apart",)),
-    "hard-too-large-to-compute": (lambda: Metric("m", True, (0.0, 1e301)), ("1e+300",)),
-    "soft-reversed": (lambda: Metric("m", True, soft=(1.0, 0.0)), ("soft bounds of metric 'm'",)),
-    "soft-infinite": (lambda: Metric("m", True, soft=(0.0, INF)), ("finite",)),
-    "soft-outside-hard": (lambda: Metric("m", True, (0.0, 1.0), (0.0, 2.0)), ("(0.0, 2.0)", "hard=(0.0, 1.0)")),
-    "direction-as-text": (lambda: Metric("m", "max"), ("minimize='max'", "True or False")),  # type: ignore[arg-type]
-    "unknown-name": (lambda: Metric.named("acuracy"), ("'acuracy'", "accuracy", "make a Metric")),
-    "percentage-of-a-loss": (lambda: Metric.named("log_loss%"), ("'log_loss%'", "drop the %")),
-    "percentage-of-the-unit-space": (lambda: Metric.named("unit%"), ("cannot be scaled",)),
-    "untrained-nan": (lambda: LOSS.with_untrained(NAN), ("untrained=nan", "finite")),
-    "untrained-text": (lambda: LOSS.with_untrained("2.3"), ("untrained='2.3'",)),  # type: ignore[arg-type]
-    "untrained-on-the-best-value": (lambda: LOSS.with_untrained(0.0), ("untrained=0.0", "best value")),
-    "untrained-outside": (lambda: ACCURACY.with_untrained(-0.1), ("untrained=-0.1", "(0.0, 1.0)")),
-    "untrained-without-a-best-value": (lambda: Metric("m", True).with_untrained(1.0), ("soft=(low, high)",)),
-    "scaled-by-zero": (lambda: ACCURACY.scaled(0.0), ("factor=0.0",)),
-    "scaled-by-nan": (lambda: ACCURACY.scaled(NAN), ("factor=nan",)),
-    "neither-metric-nor-name": (lambda: as_metric(1.0), ("float",)),  # type: ignore[arg-type]
-}
-
-
-@pytest.mark.parametrize("case", BAD_METRICS)
-def test_metric_that_cannot_be_used_raises_an_error_that_names_it(case: str) -> None:
-    call, fragments = BAD_METRICS[case]
-    with pytest.raises(InputError) as caught:
-        call()
-    for fragment in fragments:
-        assert fragment in str(caught.value)
-
-
-# Metrics -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", metric_names())
-def test_metric_of_each_preset_is_found_by_its_name(name: str) -> None:
-    metric = Metric.named(f" {name.upper()} ")
-
-    assert metric.name == name
-    assert as_metric(name) == metric
-    assert as_metric(metric) is metric
-
-
-@pytest.mark.parametrize(("name", "minimize"), [("accuracy%", False), ("error%", True)])
-def test_metric_named_with_a_percent_sign_spans_zero_to_hundred(name: str, minimize: bool) -> None:
-    assert Metric.named(name) == Metric(name, minimize, (0.0, 100.0), (0.0, 100.0))
-
-
-@pytest.mark.parametrize(
-    ("name", "untrained", "soft"),
-    [("log_loss", 2.3, (0.0, 2.3)), ("accuracy", 0.1, (0.1, 1.0)), ("perplexity", 50_000, (1.0, 50_000.0))],
-)
-def test_metric_with_an_untrained_value_reaches_from_it_to_the_best(
-    name: str, untrained: float, soft: tuple[float, float]
-) -> None:
-    assert Metric.named(name, untrained=untrained).soft == soft
-    assert as_metric(Metric.named(name), untrained).soft == soft
-
-
-def test_metric_made_from_lists_and_integers_equals_the_one_from_floats() -> None:
-    metric = Metric("m", False, [0, 1], np.array([0, 1]))  # type: ignore[arg-type]
-
-    assert metric == Metric("m", False, (0.0, 1.0), (0.0, 1.0))
-    assert hash(metric) == hash(Metric("m", False, (0.0, 1.0), (0.0, 1.0)))
 
 
 # Curves: what is accepted ------------------------------------------------------------------------------------------

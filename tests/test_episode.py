@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from epochcast.basis import LONGEST
-from epochcast.episode import episodes_of
+from epochcast.episode import PaperEpisodes, episodes_of
 from epochcast.errors import ConfigError
 from epochcast.prior.real import grid
 from epochcast.runtime import MOST_VALUES
@@ -49,6 +49,27 @@ def test_real_episodes_mirror_their_noise_and_fit_their_plan():
     assert 5 < with_start < 40
 
 
+def test_paper_episodes_mirror_their_noise_and_leave_gaps_at_times():
+    sampler = PaperEpisodes(50)
+    with_gaps = 0
+    for seed in range(100):
+        episode = sampler(4, np.random.default_rng(seed))
+        assert episode.values.shape == (4, len(episode.steps))
+        assert episode.targets.shape == (2, 4, len(episode.steps))
+        assert episode.steps[0] >= 1.0
+        assert episode.steps[-1] <= episode.horizon == 50.0
+        assert (np.diff(episode.steps) > 0.0).all()
+        with_gaps += len(episode.steps) < 50
+    assert 5 < with_gaps < 30
+
+
+def test_paper_episodes_share_one_noiseless_curve_between_values_and_targets():
+    episode = PaperEpisodes(100, quiet=1.0)(8, np.random.default_rng(1))  # hardly any noise
+    np.testing.assert_allclose(episode.targets.mean(axis=0), episode.values, atol=0.01)
+    noisy = PaperEpisodes(100, "noisy")(8, np.random.default_rng(1))
+    np.testing.assert_array_equal(noisy.targets[0], noisy.values)
+
+
 def test_shorter_runs_come_in_larger_batches():
     sampler = episodes_of("real")
     sizes = [sampler(16, np.random.default_rng(seed)).values.shape for seed in range(100)]
@@ -77,9 +98,9 @@ def test_own_prior_that_returns_nonsense_is_refused(own_prior, function):
         episodes_of(f"{own_prior}:{function}")(4, np.random.default_rng(0))
 
 
-def test_own_prior_with_an_anchored_recipe_is_refused():
+def test_prior_of_real_curves_with_the_papers_network_is_refused():
     with pytest.raises(ConfigError, match="recipe real"):
-        Trainer(with_changes(RECIPES["stream"], prior="real"))
+        Trainer(with_changes(RECIPES["lcpfn"], prior="real"))
 
 
 def test_networks_read_as_many_values_and_steps_as_the_prior_draws():

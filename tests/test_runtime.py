@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 import torch
 
 import epochcast as ec
-from epochcast.anchor import Anchor
 from epochcast.curve import Curves
-from epochcast.model import ModelConfig, SetModel, StreamModel
+from epochcast.model import SetModel, StreamModel
 from epochcast.prior import paper
 from epochcast.runtime import StreamEngine, load_network
+from epochcast.train import TrainConfig
 from epochcast.weights import find, read_safetensors
 
 CURVES = paper.sample(40, np.random.default_rng(11)).noisy
@@ -21,7 +19,7 @@ CURVES = paper.sample(40, np.random.default_rng(11)).noisy
 
 def _torch_network(name: str):
     arrays, header = read_safetensors(find(name).weights)
-    config = ModelConfig(**json.loads(header["config"])["model"])
+    config = TrainConfig.from_json(header["config"]).model
     network = SetModel(config) if config.layout == "set" else StreamModel(config)
     own = network.state_dict()
     network.load_state_dict({key: torch.from_numpy(np.array(arrays[key])) for key in own})
@@ -143,51 +141,3 @@ def test_stream_session_keeps_keys_and_values_of_every_token():
     for cutoff in (1, 2, 3, 10):
         session.predict(Curves.of(CURVES[:1, :cutoff]), np.array([[100.0]]), 100)
     assert fed == [2, 1, 1, 7]
-
-
-class TestAnchor:
-    """The closed-form answer against direct linear algebra."""
-
-    anchor = Anchor.fit(paper.sample(4_000, np.random.default_rng(0)).noiseless, 3, 4, np.random.default_rng(1))
-
-    def _direct(self, steps, values, queries):
-        """Weights over (cluster, noise level) and the predictive mean, from joint Gaussians."""
-        from epochcast.anchor import LOG_NOISE_LEVELS
-
-        functions, means = self.anchor.functions, self.anchor.means
-        index, ahead = steps.astype(int) - 1, queries.astype(int) - 1
-        log_weights, centres = [], []
-        for k in range(self.anchor.clusters):
-            for level in LOG_NOISE_LEVELS:
-                kernel = functions[k, index] @ functions[k, index].T + np.exp(2 * level) * np.eye(len(index))
-                residual = values - means[k, index]
-                solved = np.linalg.solve(kernel, residual)
-                evidence = -0.5 * residual @ solved - 0.5 * np.linalg.slogdet(kernel)[1]
-                log_weights.append(np.log(self.anchor.shares[k]) - 0.5 * (level + 4) ** 2 + evidence)
-                centres.append(means[k, ahead] + functions[k, ahead] @ functions[k, index].T @ solved)
-        weights = np.exp(np.array(log_weights) - max(log_weights))
-        return weights / weights.sum(), np.array(centres)
-
-    @pytest.mark.parametrize("steps", [np.arange(1.0, 8.0), np.array([1.0, 4.0, 5.0, 30.0])], ids=["grid", "gaps"])
-    def test_belief_equals_direct_gaussian_conditioning(self, steps):
-        values = 0.4 + 0.1 * np.log(steps) + 0.02 * np.random.default_rng(2).standard_normal(len(steps))
-        queries = np.array([40.0, 100.0])
-        weights, centres = self._direct(steps, values, queries)
-        belief = self.anchor.belief(Curves.of(values, steps))
-        log_weights, means, _ = self.anchor.components(belief, queries[None])
-        np.testing.assert_allclose(belief.weights[0], weights.reshape(self.anchor.clusters, -1).sum(axis=1), atol=1e-6)
-        np.testing.assert_allclose((np.exp(log_weights) * means).sum(axis=-1)[0], weights @ centres, atol=1e-5)
-
-    def test_beliefs_at_all_cutoffs_equal_belief_at_each(self):
-        values = CURVES[:3, :20]
-        every = self.anchor.beliefs(values)
-        for cutoff in (0, 1, 7, 20):
-            one = self.anchor.belief(Curves.of(values[:, :cutoff]))
-            np.testing.assert_allclose(every.weights[:, cutoff], one.weights, atol=1e-9)
-            np.testing.assert_allclose(every.coefficients[:, cutoff], one.coefficients, atol=1e-8)
-            np.testing.assert_allclose(every.noise[:, cutoff], one.noise, rtol=1e-8)
-
-    def test_steps_between_the_grid_are_interpolated(self):
-        functions, means = self.anchor._at(np.array([[2.0, 2.5, 3.0]]))
-        np.testing.assert_allclose(functions[0, 1], (functions[0, 0] + functions[0, 2]) / 2)
-        np.testing.assert_allclose(means[0, 1], (means[0, 0] + means[0, 2]) / 2)

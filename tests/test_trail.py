@@ -71,3 +71,13 @@ def test_trail_reads_a_value_at_step_zero_as_the_untrained_model():
     tokens = Trail.of(steps, values, 10.0).tokens[0]
     assert tokens[1, 1] == 1.0
     assert tokens[2, 1] == 0.0
+
+
+@pytest.mark.parametrize("first", [1, 7, 12])
+def test_tokens_of_new_values_alone_equal_those_of_the_whole_run(first):
+    values = np.random.default_rng(4).random((3, 12))
+    steps = np.broadcast_to(np.arange(1.0, 13.0), values.shape)
+    whole, new = Trail.of(steps, values, 50.0), Trail.of(steps, values, 50.0, first)
+    np.testing.assert_allclose(new.tokens, whole.tokens[:, first:], atol=1e-12)
+    newest = np.full((3, 1), 12)
+    np.testing.assert_allclose(new.at(newest).tokens, whole.at(newest).tokens, atol=1e-12)

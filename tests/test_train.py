@@ -25,7 +25,7 @@ TINY_SET = TrainConfig(
 )
 TINY_STREAM = replace(
     TINY_SET,
-    model=ModelConfig(layers=1, width=16, heads=2, hidden=32, outputs=3, decoder=16, clusters=3, functions=3),
+    model=ModelConfig(layers=1, width=16, heads=2, hidden=32, outputs=3, decoder=16),
     targets="antithetic",
 )
 
@@ -33,11 +33,6 @@ TINY_STREAM = replace(
 @pytest.fixture(autouse=True)
 def _one_thread():
     torch.set_num_threads(1)
-
-
-@pytest.fixture(autouse=True)
-def _small_anchor(monkeypatch):
-    monkeypatch.setattr("epochcast.train._ANCHOR_CURVES", 2_000)
 
 
 def _state(trainer: Trainer) -> dict[str, torch.Tensor]:
@@ -153,9 +148,8 @@ def test_config_with_a_mistake_is_refused(text, message):
         TrainConfig.from_json(text)
 
 
-def test_anchor_with_more_clusters_than_its_curves_fill_is_refused():
-    with pytest.raises(ConfigError, match="clusters=500"):
-        Trainer(replace(TINY_STREAM, model=replace(TINY_STREAM.model, clusters=500)))
+def test_keys_of_older_weights_are_passed_over():
+    assert TrainConfig.from_json('{"model": {"basis": "trail", "width": 64}}').model == ModelConfig(width=64)
 
 
 def test_with_changes_ignores_what_is_not_given():

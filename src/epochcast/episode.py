@@ -1,4 +1,4 @@
-"""Runs to train on, of any horizon and on any steps: from the prior of real curves, or from a prior of your own.
+"""Runs to train on: from the paper's prior, from the prior of real curves, or from a prior of your own.
 
 A prior of your own is a function `sampler(size, rng, steps, horizon)` that returns `size` curves [curve, step], seen
 at `steps` of a run that is planned to last `horizon` steps; larger values are better, and they live about [0, 1].
@@ -10,16 +10,20 @@ import importlib
 import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epochcast.errors import ConfigError
-from epochcast.prior import real
+from epochcast.prior import paper, real
 from epochcast.prior.families import Array
 
 OwnPrior = Callable[[int, np.random.Generator, Array, float], Array]
+Targets = Literal["noisy", "antithetic", "exact"]
 
+_VALIDATION_STEPS = np.arange(1.0, 101.0)
+_GAPS_RATE = 0.15  # of batches of the paper's curves: only some of their steps are seen
 _TYPICAL_STEPS = 100  # values of a run that `size` counts for: shorter runs come in larger batches
 _MOST_RUNS = 8  # times as many, at most
 _UNTRAINED_RATE = 0.4  # of batches: the value before training is known
@@ -41,13 +45,52 @@ class Episodes(Protocol):
     def __call__(self, size: int, rng: np.random.Generator) -> Episode:
         """About `size` x 100 values of runs with a random plan."""
 
-    def curves(self, size: int, rng: np.random.Generator, horizon: int) -> Array:
-        """Curves [curve, step] on steps 1..horizon."""
+    def validation(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Curves [curve, step] to score forecasts on, and what to take off each value's score (a control variate)."""
 
 
 def episodes_of(prior: str) -> Episodes:
     """Episodes of a prior by its name: `real`, or `module:function` for one of your own."""
     return RealEpisodes() if prior == "real" else OwnEpisodes(prior)
+
+
+def paper_validation(size: int, rng: np.random.Generator, horizon: int) -> tuple[Array, Array]:
+    """Curves of the paper's prior, and how much better or worse than usual an oracle scores on each value."""
+    draw = paper.sample(size, rng, horizon)
+    return draw.noisy, paper.oracle_scores(draw) - paper.ORACLE_LOG_LIKELIHOOD
+
+
+@dataclass(frozen=True)
+class PaperEpisodes:
+    """Curves of the paper's prior, most of them seen at every step."""
+
+    horizon: int
+    targets: Targets = "antithetic"
+    quiet: float = 0.0  # share of curves with hardly any noise, beyond what the prior has
+
+    def __call__(self, size: int, rng: np.random.Generator) -> Episode:
+        draw = paper.sample(size, rng, self.horizon)
+        if self.quiet > 0.0:
+            draw = paper.quieted(draw, self.quiet, rng)
+        seen = self._seen(rng)
+        values = draw.noisy[:, seen]
+        targets = values[None] if self.targets == "noisy" else _mirrored(draw, rng)[..., seen]
+        return Episode(seen.astype(np.float64) + 1.0, float(self.horizon), values, targets)
+
+    def _seen(self, rng: np.random.Generator) -> NDArray[np.intp]:
+        every = np.arange(self.horizon)
+        if self.horizon <= 2 or rng.random() > _GAPS_RATE:
+            return every
+        return np.sort(rng.choice(every, int(rng.integers(2, self.horizon)), replace=False))
+
+    def validation(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        return paper_validation(size, rng, self.horizon)
+
+
+def _mirrored(draw: paper.Draw, rng: np.random.Generator) -> Array:
+    """[2, curve, step]: fresh noise, mirrored. Unbiased, and the first-order part of its variance cancels."""
+    noise = draw.sigma[:, None] * rng.standard_normal(draw.noiseless.shape)
+    return np.stack([draw.noiseless + noise, draw.noiseless - noise])
 
 
 class RealEpisodes:
@@ -56,8 +99,7 @@ class RealEpisodes:
     def __call__(self, size: int, rng: np.random.Generator) -> Episode:
         steps, horizon = real.sample_grid(rng)
         draw = real.sample(_runs(size, steps), rng, steps, horizon)
-        # Fresh noise, mirrored: unbiased, and the first-order part of its variance cancels.
-        noise = rng.standard_normal(draw.noisy.shape)
+        noise = rng.standard_normal(draw.noisy.shape)  # mirrored, as in `_mirrored`
         targets = np.stack([draw.observe(noise), draw.observe(-noise)])
         if rng.random() > _UNTRAINED_RATE:
             return Episode(steps, horizon, draw.noisy, targets)
@@ -69,8 +111,9 @@ class RealEpisodes:
             np.concatenate([np.broadcast_to(before, (2, *before.shape)), targets], axis=2),
         )
 
-    def curves(self, size: int, rng: np.random.Generator, horizon: int) -> Array:
-        return real.sample(size, rng, np.arange(1.0, horizon + 1.0), float(horizon)).noisy
+    def validation(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        curves = real.sample(size, rng, _VALIDATION_STEPS, float(len(_VALIDATION_STEPS))).noisy
+        return curves, np.zeros_like(curves)
 
 
 class OwnEpisodes:
@@ -85,8 +128,9 @@ class OwnEpisodes:
         values = self._draw(_runs(size, steps), rng, steps, horizon)
         return Episode(steps, horizon, values, values[None])
 
-    def curves(self, size: int, rng: np.random.Generator, horizon: int) -> Array:
-        return self._draw(size, rng, np.arange(1.0, horizon + 1.0), float(horizon))
+    def validation(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        curves = self._draw(size, rng, _VALIDATION_STEPS, float(len(_VALIDATION_STEPS)))
+        return curves, np.zeros_like(curves)
 
     def _draw(self, size: int, rng: np.random.Generator, steps: Array, horizon: float) -> Array:
         return _checked(self._sampler(size, rng, steps, horizon), self.prior, (size, len(steps)))

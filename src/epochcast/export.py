@@ -13,7 +13,7 @@ import numpy as np
 
 from epochcast.errors import WeightsError
 from epochcast.graph import Place, graph_of
-from epochcast.objective import Objective, SetObjective, StreamObjective, TrailObjective
+from epochcast.objective import Objective, SetObjective, StreamObjective
 from epochcast.train import Trainer
 from epochcast.weights import write_atomically, write_safetensors
 
@@ -33,9 +33,6 @@ def export(trainer: Trainer, folder: Path, name: str) -> tuple[Path, Path]:
 def _tables(objective: Objective) -> dict[str, np.ndarray]:
     """Arrays besides the network's own weights that inference needs."""
     if isinstance(objective, StreamObjective):
-        anchor = objective.anchor
-        return {"anchor.shares": anchor.shares, "anchor.means": anchor.means, "anchor.functions": anchor.functions}
-    if isinstance(objective, TrailObjective):
         return {}
     if isinstance(objective, SetObjective):
         return {"borders": objective.borders}

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from epochcast.errors import MissingExtraError
-from epochcast.features import HIDDEN
+from epochcast.limits import HIDDEN
 from epochcast.model import ModelConfig
+from epochcast.trail import QUERY_FEATURES, TOKEN_FEATURES
 
 _FUSED = {"Attention", "MultiHeadAttention", "BiasGelu"}
 _FUSED_DOMAIN = "com.microsoft"
@@ -188,13 +189,12 @@ def _set_network(graph: _Graph, config: ModelConfig) -> None:
 def _stream_network(graph: _Graph, config: ModelConfig) -> None:
     """Inputs as of `StreamModel.forward`, but the memory apart by layers, and `hidden`, HIDDEN where a cutoff [row]
     may not look at a token [column]."""
-    per_token, per_cutoff, per_query = config.feature_counts
     at_cutoff = ("batch", "cutoff")
-    tokens = graph.input("tokens", ("batch", "token", per_token))
+    tokens = graph.input("tokens", ("batch", "token", TOKEN_FEATURES))
     positions = graph.input("positions", at_cutoff, "INT64")
     hidden = graph.input("hidden", ("batch", 1, "cutoff", "before and token"))
-    cutoff_features = graph.input("cutoff_features", (*at_cutoff, per_cutoff))
-    query_features = graph.input("query_features", (*at_cutoff, "query", per_query))
+    cutoff_features = graph.input("cutoff_features", (*at_cutoff, TOKEN_FEATURES))
+    query_features = graph.input("query_features", (*at_cutoff, "query", QUERY_FEATURES))
     raw = graph.output("raw", (*at_cutoff, "query", 3 * config.outputs + 1))
     x = graph.linear(tokens, "embed")
     normed = graph.norm(x, "blocks.0.attention_norm")

@@ -14,12 +14,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from epochcast import features, trail
+from epochcast import trail
 from epochcast.errors import ConfigError
-from epochcast.features import HIDDEN
+from epochcast.limits import HIDDEN
 
 Layout = Literal["set", "stream"]
-Basis = Literal["anchor", "trail"]
 Head = Literal["bars", "mixture"]
 
 
@@ -35,15 +34,10 @@ class ModelConfig:
     hidden: int = 512
     outputs: int = 12  # bins or Gaussian components
     decoder: int = 256  # streaming: width of the decoder
-    basis: Basis = "anchor"  # streaming: what answers are relative to: the anchor's answer, or the newest value
-    clusters: int = 32  # streaming: of the anchor
-    functions: int = 10  # streaming: principal functions per cluster of the anchor
 
     def __post_init__(self) -> None:
         if self.layout not in ("set", "stream") or self.head not in ("bars", "mixture"):
             raise ConfigError(f"layout={self.layout!r}, head={self.head!r}: choose set or stream, bars or mixture")
-        if self.basis not in ("anchor", "trail"):
-            raise ConfigError(f"basis={self.basis!r}: choose anchor or trail")
         if self.width % self.heads:
             raise ConfigError(f"width={self.width} must be a multiple of heads={self.heads}")
         smallest = min(self.layers, self.width, self.heads, self.hidden, self.outputs)
@@ -52,13 +46,6 @@ class ModelConfig:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
-
-    @property
-    def feature_counts(self) -> tuple[int, int, int]:
-        """Streaming: numbers per token, per cutoff and per query."""
-        if self.basis == "trail":
-            return trail.TOKEN_FEATURES, trail.TOKEN_FEATURES, trail.QUERY_FEATURES
-        return features.TOKEN_FEATURES, features.cutoff_features_of(self.clusters), features.QUERY_FEATURES
 
 
 def paper_config(layers: int, width: int) -> ModelConfig:
@@ -173,23 +160,21 @@ class StreamModel(nn.Module):
     """A causal transformer over what was seen, and a decoder from the state at a cutoff to any later step.
 
     One pass over a finished curve yields the forecasts at all its cutoffs; one new value is one new token on the
-    keys and values of the earlier ones. The decoder answers in units of the anchor's mean and standard deviation.
+    keys and values of the earlier ones. The decoder answers around the newest value, in units of recent movement.
     """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
-        per_token, per_cutoff, per_query = config.feature_counts
-        self.embed = Linear(per_token, config.width)
+        self.embed = Linear(trail.TOKEN_FEATURES, config.width)
         self.blocks = nn.ModuleList(Block(config.width, config.heads, config.hidden) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.width)
         self.from_state = Linear(config.width, config.decoder)
-        self.from_cutoff = Linear(per_cutoff, config.decoder, bias=False)
-        self.from_query = Linear(per_query, config.decoder, bias=False)
+        self.from_cutoff = Linear(trail.TOKEN_FEATURES, config.decoder, bias=False)
+        self.from_query = Linear(trail.QUERY_FEATURES, config.decoder, bias=False)
         self.decode_hidden = Linear(config.decoder, config.decoder)
         self.head = Linear(config.decoder, 3 * config.outputs + 1, zero=True)
-        reach, log_scale = (1.5, -0.5) if config.basis == "anchor" else (3.0, 1.0)
-        _spread_components(self.head, torch.linspace(-reach, reach, config.outputs), log_scale)
+        _spread_components(self.head, torch.linspace(-3.0, 3.0, config.outputs), 1.0)
 
     def encode(self, tokens: Tensor, past: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """States [batch, token, width] and all keys and values [layer, 2, batch, head, token, size]."""

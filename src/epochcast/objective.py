@@ -15,29 +15,24 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from epochcast.anchor import Anchor
 from epochcast.distributions import Array, Bars, Distribution, Mixture
-from epochcast.episode import Episode, Episodes
-from epochcast.features import (
+from epochcast.episode import Episode, Episodes, Targets, paper_validation
+from epochcast.limits import (
     LARGEST_LOG_SCALE,
-    NO_VALUE,
+    LARGEST_OFFSET,
     SMALLEST_LOG_SCALE,
-    cutoff_features,
-    moments,
-    query_features,
-    token_features,
+    SURPRISE,
+    SURPRISE_MEAN,
+    SURPRISE_SCALE,
 )
 from epochcast.model import ModelConfig, SetModel, StreamModel
-from epochcast.prior import paper
 from epochcast.prior.paper import Draw
-from epochcast.trail import LARGEST_OFFSET, SURPRISE, SURPRISE_MEAN, SURPRISE_SCALE, Trail
+from epochcast.trail import Trail
 
-Targets = Literal["noisy", "antithetic", "exact"]
 Cutoffs = Literal["batch", "curve"]
 Sampler = Callable[[int, np.random.Generator], Draw]
 
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
-_VALIDATION_HORIZON = 100
 _STREAM_HIDDEN = ("blocks.", "from_state.", "decode_hidden.")  # weights between hidden states of a streaming network
 
 
@@ -80,12 +75,6 @@ def bin_masses(noiseless: Tensor, sigma: Tensor, borders: Tensor) -> Tensor:
     inner = torch.special.ndtr((borders[1:-1] - noiseless[..., None]) / sigma[..., None])
     edges = F.pad(F.pad(inner, (1, 0), value=0.0), (0, 1), value=1.0)
     return edges.diff(dim=-1)
-
-
-def paper_validation(size: int, rng: np.random.Generator, horizon: int) -> tuple[Array, Array]:
-    """Curves of the paper's prior, and how much better or worse than usual an oracle scores on each value."""
-    draw = paper.sample(size, rng, horizon)
-    return draw.noisy, paper.oracle_scores(draw) - paper.ORACLE_LOG_LIKELIHOOD
 
 
 def tensor(array: Array) -> Tensor:
@@ -170,82 +159,7 @@ def distribution(raw: Array, head: str, borders: Array) -> Distribution:
 
 
 class StreamObjective:
-    """All cutoffs of every curve at once, a few queried steps for each, stratified over what is left."""
-
-    def __init__(
-        self, config: ModelConfig, sampler: Sampler, anchor: Anchor, horizon: int, targets: Targets, queries: int
-    ) -> None:
-        self.network = StreamModel(config)
-        self.sampler = sampler
-        self.anchor = anchor
-        self.horizon = horizon
-        self.targets = targets
-        self.queries = queries
-
-    def is_hidden(self, name: str) -> bool:
-        """Whether a weight matrix lies between hidden states (Muon's share) rather than at the rim."""
-        return name.startswith(_STREAM_HIDDEN)
-
-    def loss(self, draw: Draw, rng: np.random.Generator) -> Tensor:
-        cutoffs = np.arange(self.horizon)
-        queries = self._draw_queries(cutoffs, rng)
-        log_weights, means, log_scales = self._answer(draw.noisy, cutoffs, queries)
-        device = means.device
-
-        def negative_log_prob(y: Array) -> Tensor:
-            return -gaussians_log_prob(log_weights, means, log_scales, tensor(y).to(device)).mean()
-
-        if self.targets == "noisy":
-            return negative_log_prob(draw.noisy[:, queries - 1])
-        noiseless = draw.noiseless[:, queries - 1]
-        # Fresh noise, mirrored: unbiased, and the first-order part of its variance cancels.
-        noise = draw.sigma[:, None, None] * rng.standard_normal(noiseless.shape)
-        return 0.5 * (negative_log_prob(noiseless + noise) + negative_log_prob(noiseless - noise))
-
-    def _draw_queries(self, cutoffs: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-        """Queried steps [cutoff, query]."""
-        return cutoffs[:, None] + 1 + _stratified(self.horizon - cutoffs, self.queries, rng)
-
-    def _answer(
-        self, values: Array, cutoffs: NDArray[np.int64], queries: NDArray[np.int64]
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Log-weights, means and log-scales [curve, cutoff, query, component] of steps `queries` [cutoff, query]."""
-        device = next(self.network.parameters()).device
-        belief = self.anchor.beliefs(values).at(cutoffs)
-        components = self.anchor.components(belief, queries.astype(np.float64))
-        steps = np.broadcast_to(np.arange(1.0, values.shape[1] + 1.0), values.shape)
-        last = np.concatenate([np.full((len(values), 1), NO_VALUE), values], axis=1)[:, cutoffs]
-        first = moments(components)
-        query = query_features(cutoffs.astype(np.float64), last, queries.astype(np.float64), first, self.horizon)
-        states, _ = self.network.encode(tensor(token_features(steps, values, self.horizon)).to(device))
-        raw = self.network.decode(
-            states[:, cutoffs], tensor(cutoff_features(self.anchor, belief)).to(device), tensor(query).to(device)
-        )
-        mean, _, scale = (tensor(array).to(device) for array in first)
-        return placed(raw, mean, scale)
-
-    @torch.no_grad()
-    def predict(self, values: Array, cutoff: int) -> Distribution:
-        queries = np.arange(cutoff + 1, self.horizon + 1)[None]
-        answer = self._answer(values[:, :cutoff], np.array([cutoff]), queries)
-        log_weights, means, log_scales = (part[:, 0].double().cpu().numpy() for part in answer)
-        return Mixture(log_weights, means, log_scales)
-
-    def validation(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
-        return paper_validation(size, rng, self.horizon)
-
-
-def placed(raw: Tensor, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Log-weights, means and log-scales of raw outputs [..., 3 x component + 1] in units of the anchor's answer."""
-    count = (raw.shape[-1] - 1) // 3
-    logits, offsets, stretch, reach = raw.split([count, count, count, 1], dim=-1)
-    means = mean[..., None] + scale[..., None] * torch.exp(reach) * offsets
-    log_scales = (torch.log(scale)[..., None] + stretch).clamp(SMALLEST_LOG_SCALE, LARGEST_LOG_SCALE)
-    return F.log_softmax(logits, dim=-1), means, log_scales
-
-
-class TrailObjective:
-    """Runs of any horizon on any steps: all cutoffs of every run, a few later steps queried at each."""
+    """All cutoffs of every run, a few later steps queried at each, stratified over what is left."""
 
     def __init__(self, config: ModelConfig, sampler: Episodes, queries: int) -> None:
         self.network = StreamModel(config)
@@ -286,8 +200,7 @@ class TrailObjective:
         return Mixture(*(part[:, 0].double().cpu().numpy() for part in answer))
 
     def validation(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
-        curves = self.sampler.curves(size, rng, _VALIDATION_HORIZON)
-        return curves, np.zeros_like(curves)
+        return self.sampler.validation(size, rng)
 
 
 def _stratified(left: NDArray[np.int64], count: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -14,12 +14,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.anchor import Anchor
-from epochcast.basis import AnchorBasis, Basis, Question, TrailBasis, thinned
+from epochcast.basis import Basis, Question, thinned
 from epochcast.curve import Curves
 from epochcast.distributions import Array, Bars, Distribution, Mixture
 from epochcast.errors import InputError, WeightsError
-from epochcast.features import HIDDEN, SMALLEST_LOG_SCALE
+from epochcast.limits import HIDDEN, SMALLEST_LOG_SCALE
 from epochcast.weights import ModelFiles, find, read_safetensors
 
 MOST_VALUES = 200  # of a run without a grid: as many as networks are trained on
@@ -56,14 +55,13 @@ def load_network(name: str | Path, threads: int = 1) -> SetEngine | StreamEngine
     session = _session(files, threads)
     if layout == "set":
         return SetEngine(files.name, session, config, arrays)
-    return StreamEngine(files.name, session, config, _basis(config, arrays))
+    return StreamEngine(files.name, session, config, _basis(config))
 
 
-def _basis(config: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Basis:
-    if config["model"].get("basis", "anchor") == "trail":
-        return TrailBasis(MOST_VALUES)
-    parts = (arrays[f"anchor.{part}"].astype(np.float64) for part in ("shares", "means", "functions"))
-    return AnchorBasis(Anchor(*parts), config["horizon"])
+def _basis(config: dict[str, Any]) -> Basis:
+    if config["prior"] == "paper":
+        return Basis(config["horizon"], config["horizon"], reads_untrained=False)
+    return Basis(None, MOST_VALUES, reads_untrained=True)
 
 
 def _session(files: ModelFiles, threads: int) -> Any:
@@ -255,8 +253,7 @@ class StreamSession:
         engine = self._engine
         if curves.values.shape[1] > engine.most_values:
             return engine.predict(curves, queries, horizon)
-        tokens, question = engine.basis.newest(curves, queries, horizon)
-        new = tokens[:, self._encoded :]
+        new, question = engine.basis.newest(curves, queries, horizon, self._encoded)
         answer, self._memory = engine.read_on_by_layer(new, question, np.array([[new.shape[1] - 1]]), self._memory)
         self._encoded += new.shape[1]
         return answer[:, 0]

@@ -1,4 +1,4 @@
-"""What the streaming network sees of a real run: every value beside what came before it, at every scale.
+"""What the streaming network sees of a run: every value beside what came before it, at every scale.
 
 Real curves settle to movements of 1e-4 and below, so each value is given relative to earlier ones, in units of the
 run's own recent movement. All of it is causal: entry i depends on the first i values only, so that one pass serves
@@ -21,11 +21,6 @@ FIRST_UNIT = 0.1  # stands for the recent movement before there is any
 SMALLEST_UNIT = 1e-6
 SMALLEST_GAP = 1e-2
 
-# How a network's answer is read: means lie at the newest value + unit x sinh(offset), and one fixed component says
-# that anything can happen.
-LARGEST_OFFSET = 16.0
-SURPRISE, SURPRISE_MEAN, SURPRISE_SCALE = 1e-4, 0.5, 0.4  # weight, mean and scale of the fixed component
-
 _UNIT_DECAY = 0.85  # of the weights of earlier movements in the unit, per value
 _SCALES = np.array([3.0, 30.0, 300.0, 3000.0])
 _FREQUENCIES = np.array([1.0, 4.0, 16.0, 64.0])
@@ -47,12 +42,12 @@ def _averaging(most: int, decays: tuple[float, ...]) -> Array:
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def running_means(x: Array, decays: tuple[float, ...]) -> Array:
-    """Means of x [..., value] up to each value, the newest counting most: [decay, ..., value]."""
+def running_means(x: Array, decays: tuple[float, ...], first: int = 0) -> Array:
+    """Means of x [..., value] up to each value from `first` on, the newest counting most: [decay, ..., value]."""
     count = x.shape[-1]
     most = max(1 << (count - 1).bit_length(), _SHORTEST_AVERAGING)  # few sizes, so that a growing run finds its own
-    tables = _averaging(most, decays)[:, :count, :count]
-    return np.asarray(x @ tables.reshape(len(decays), *(1,) * (x.ndim - 2), count, count))
+    tables = _averaging(most, decays)[:, :count, first:count]
+    return np.asarray(x @ tables.reshape(len(decays), *(1,) * (x.ndim - 2), count, count - first))
 
 
 def running_mean(x: Array, decay: float) -> Array:
@@ -64,17 +59,21 @@ def running_mean(x: Array, decay: float) -> Array:
 class Trail:
     """A batch of runs, read at every cutoff 0..n: axes [run, cutoff]."""
 
-    tokens: Array  # [run, cutoff, TOKEN_FEATURES]
+    tokens: Array  # [run, cutoff, TOKEN_FEATURES], from cutoff `first` on
     step: Array  # the newest step, 0 at the start
     gap: Array  # steps between the two newest values
     last: Array  # the newest value
     unit: Array  # the size of recent movements
     slopes: Array  # [run, cutoff, 2]: recent movement per step, over two memories
     horizon: float
+    first: int = 0
 
     @classmethod
-    def of(cls, steps: Array, values: Array, horizon: float) -> Trail:
-        """Read values [run, n] at rising steps [run, n]; a value at step 0 is the untrained model's."""
+    def of(cls, steps: Array, values: Array, horizon: float, first: int = 0) -> Trail:
+        """Read values [run, n] at rising steps [run, n]; a value at step 0 is the untrained model's.
+
+        Tokens before cutoff `first` are left out: they are known already to whoever asks for those of new values.
+        """
         move = values[..., 1:] - values[..., :-1]
         gap = steps.copy()
         gap[..., 1:] -= steps[..., :-1]
@@ -85,9 +84,10 @@ class Trail:
             unit[..., 1:] = np.maximum(running_mean(np.abs(move), _UNIT_DECAY), SMALLEST_UNIT)
             for i, slope in enumerate(running_means(move / gap[..., 1:], _SLOPE_DECAYS)):
                 slopes[..., 1:, i] = slope
-        tokens = np.empty((*values.shape[:-1], values.shape[-1] + 1, TOKEN_FEATURES))
-        tokens[..., 0, :] = _start_token(horizon)
-        _fill_tokens(tokens[..., 1:, :], steps, values, gap, unit, horizon)
+        tokens = np.empty((*values.shape[:-1], values.shape[-1] + 1 - first, TOKEN_FEATURES))
+        if first == 0:
+            tokens[..., 0, :] = _start_token(horizon)
+        _fill_tokens(tokens[..., first == 0 :, :], steps, values, gap, unit, horizon)
         return cls(
             tokens=tokens,
             step=_with_start(steps, 0.0),
@@ -96,13 +96,14 @@ class Trail:
             unit=_with_start(unit, FIRST_UNIT),
             slopes=_with_start(slopes, 0.0),
             horizon=horizon,
+            first=first,
         )
 
     def at(self, cutoffs: NDArray[np.int64]) -> Trail:
         """The same at some cutoffs [run or 1, cutoff]."""
         rows = np.arange(len(self.step))[:, None]
         return Trail(
-            tokens=self.tokens[rows, cutoffs],
+            tokens=self.tokens[rows, cutoffs - self.first],
             step=self.step[rows, cutoffs],
             gap=self.gap[rows, cutoffs],
             last=self.last[rows, cutoffs],
@@ -141,13 +142,19 @@ class Trail:
 
 
 def _fill_tokens(tokens: Array, steps: Array, values: Array, gap: Array, unit: Array, horizon: float) -> None:
-    """[run, value, TOKEN_FEATURES]"""
-    if values.shape[-1] == 0:
+    """Tokens [run, value, TOKEN_FEATURES] of the newest values."""
+    first = values.shape[-1] - tokens.shape[-2]
+    if tokens.shape[-2] == 0:
         return
     move = np.zeros_like(values)
     np.subtract(values[..., 1:], values[..., :-1], out=move[..., 1:])
+    sizes = np.log(running_means(np.abs(move), _MEMORIES, first) + SMALLEST_UNIT) / 4.0  # [memory, run, value]
+    means = running_means(values, _MEMORIES, first)
     behind = np.maximum.accumulate(values, axis=-1) - values
-    size = np.abs(move)
+    since_start = values - values[..., :1]
+    steps, values, gap, unit, move, behind, since_start = (
+        array[..., first:] for array in (steps, values, gap, unit, move, behind, since_start)
+    )
     log_gap = np.log(gap)
     tokens[..., 0] = 0.0  # the start's flag
     tokens[..., 1] = steps == 0.0  # the untrained model's value
@@ -158,7 +165,7 @@ def _fill_tokens(tokens: Array, steps: Array, values: Array, gap: Array, unit: A
     tokens[..., 6] = (log_gap - np.log(horizon)) / _LOG_HUNDRED
     tokens[..., 7] = values
     end = 8
-    for difference in (move, behind, values - values[..., :1]):
+    for difference in (move, behind, since_start):
         np.arcsinh(difference[..., None] * _SCALES, out=tokens[..., end : end + len(_SCALES)])
         end += len(_SCALES)
     angles = values[..., None] * (np.pi * _FREQUENCIES)
@@ -166,14 +173,13 @@ def _fill_tokens(tokens: Array, steps: Array, values: Array, gap: Array, unit: A
     np.sin(angles, out=waves[..., ::2])
     np.cos(angles, out=waves[..., 1::2])
     recent, end = tokens[..., end : end + 2 * len(_MEMORIES)], end + 2 * len(_MEMORIES)
-    away = 0.25 * np.arcsinh((values - running_means(values, _MEMORIES)) / unit)  # [memory, run, value]
+    away = 0.25 * np.arcsinh((values - means) / unit)
     recent[..., ::2] = away.transpose(*range(1, away.ndim), 0)
-    sizes = np.log(running_means(size, _MEMORIES) + SMALLEST_UNIT) / 4.0
     recent[..., 1::2] = sizes.transpose(*range(1, sizes.ndim), 0)
     tokens[..., end] = np.log(unit) / 4.0
     tokens[..., end + 1] = 0.25 * np.arcsinh(move / unit)
     tokens[..., end + 2] = 0.25 * np.arcsinh(behind / unit)
-    tokens[..., end + 3] = np.log(size + SMALLEST_UNIT) / 4.0
+    tokens[..., end + 3] = np.log(np.abs(move) + SMALLEST_UNIT) / 4.0
     tokens[..., end + 4] = np.log(np.maximum(values, 0.0) + 1e-4) / 4.0
     tokens[..., end + 5] = np.log(np.maximum(1.0 - values, 0.0) + 1e-4) / 4.0
 

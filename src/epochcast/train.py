@@ -19,28 +19,18 @@ import numpy as np
 import torch
 from torch import Tensor, distributed
 
-from epochcast.anchor import Anchor
-from epochcast.episode import episodes_of
+from epochcast.episode import Episodes, PaperEpisodes, Targets, episodes_of
 from epochcast.errors import ConfigError, TrainingError
 from epochcast.model import PAPER_SIZES, ModelConfig
 from epochcast.muon import Muon
-from epochcast.objective import (
-    Cutoffs,
-    Objective,
-    SetObjective,
-    StreamObjective,
-    Targets,
-    TrailObjective,
-    prior_borders,
-)
+from epochcast.objective import Cutoffs, Objective, SetObjective, StreamObjective, prior_borders
 from epochcast.prior import paper
 from epochcast.weights import read_safetensors, write_safetensors
 
 EVALUATED_AT = (0.1, 0.2, 0.4, 0.8)
 _VALIDATION_SEED = 2**31 - 1
 _BORDERS_SEED = 2**31 - 2
-_ANCHOR_SEED = 2**31 - 3
-_ANCHOR_CURVES = 200_000
+_RETIRED = {"basis", "clusters", "functions"}  # keys of older weights that say nothing any more
 
 
 @dataclass(frozen=True)
@@ -56,7 +46,7 @@ class TrainConfig:
     queries: int = 4  # streaming: queried steps per cutoff
     targets: Targets = "antithetic"
     cutoffs: Cutoffs = "curve"
-    quiet: float = 0.0  # share of curves with hardly any noise, beyond what the prior has
+    quiet: float = 0.0  # streaming: share of curves with hardly any noise, beyond what the paper's prior has
     optimizer: Literal["muon", "adam"] = "muon"
     muon_rate: float = 2e-3
     adam_rate: float = 1e-3
@@ -89,12 +79,11 @@ class TrainConfig:
             raise ConfigError(f"the configuration is not JSON: {error}") from None
         if not isinstance(data, dict):
             raise ConfigError(f"the configuration must be a JSON object, not {type(data).__name__}")
-        model = _known(ModelConfig, data.pop("model", {}))
-        return cls(model=model, **_fields(cls, data))
+        return cls(model=_model(data.pop("model", {})), **_fields(cls, data))
 
 
-def _known(cls: type[ModelConfig], data: Any) -> ModelConfig:
-    return cls(**_fields(cls, data))
+def _model(data: dict[str, Any]) -> ModelConfig:
+    return ModelConfig(**_fields(ModelConfig, {key: value for key, value in data.items() if key not in _RETIRED}))
 
 
 def _fields(cls: type, data: dict[str, Any]) -> dict[str, Any]:
@@ -125,7 +114,7 @@ RECIPES: dict[str, TrainConfig] = {
     ),
     "lcpfn": TrainConfig(model=PAPER_SIZES["6x128"], curves=300_000, batch=50, targets="exact"),
     "stream": TrainConfig(curves=200_000, quiet=0.03),
-    "real": TrainConfig(model=ModelConfig(basis="trail"), prior="real", curves=250_000),
+    "real": TrainConfig(prior="real", curves=250_000),
 }
 
 
@@ -235,25 +224,22 @@ class Trainer:
 
 
 def _objective(config: TrainConfig) -> Objective:
-    if config.model.basis == "trail":
-        return TrailObjective(config.model, episodes_of(config.prior), config.queries)
-
+    if config.model.layout == "stream":
+        return StreamObjective(config.model, _episodes(config), config.queries)
     if config.prior != "paper":
-        raise ConfigError(f"prior={config.prior!r} needs a model with basis='trail'; try the recipe real")
+        raise ConfigError(f"prior={config.prior!r} needs a streaming model; try the recipe real")
 
     def sampler(size: int, rng: np.random.Generator) -> paper.Draw:
-        draw = paper.sample(size, rng, config.horizon)
-        return paper.quieted(draw, config.quiet, rng) if config.quiet > 0.0 else draw
+        return paper.sample(size, rng, config.horizon)
 
-    if config.model.layout == "stream":
-        rng = np.random.default_rng(_ANCHOR_SEED)
-        curves = sampler(_ANCHOR_CURVES, rng).noiseless
-        anchor = Anchor.fit(curves, config.model.clusters, config.model.functions, rng)
-        if anchor.clusters < config.model.clusters:
-            raise ConfigError(f"clusters={config.model.clusters} are too many: {anchor.clusters} hold enough curves")
-        return StreamObjective(config.model, sampler, anchor, config.horizon, config.targets, config.queries)
     borders = prior_borders(sampler, config.model.outputs, np.random.default_rng(_BORDERS_SEED))
     return SetObjective(config.model, sampler, borders, config.horizon, config.targets, config.cutoffs)
+
+
+def _episodes(config: TrainConfig) -> Episodes:
+    if config.prior == "paper":
+        return PaperEpisodes(config.horizon, config.targets, config.quiet)
+    return episodes_of(config.prior)
 
 
 def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
