@@ -135,7 +135,7 @@ def test_run_with_a_worker_killed_loses_nothing(tmp_path):
     assert [result["square"] for result in report.demand().values()] == [i**2 for i in range(8)]
     again = [i for i in range(8) if calls(tmp_path).count(i) > 1]
     assert 3 in again
-    assert len(again) <= 2  # only what was under way at that moment
+    assert len(again) <= 4  # what each worker had under way, or had just done: a busy machine fetches results late
 
 
 def test_run_with_an_item_that_always_kills_its_worker_reports_that_item_alone(tmp_path):
