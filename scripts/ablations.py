@@ -1,6 +1,6 @@
 """Ablations at the same small compute: what each ingredient of the recipe is worth.
 
-    python scripts/ablations.py --minutes 4 --out docs/ablations.md
+    python scripts/ablations.py --minutes 3 --out ablations.md
 
 Every variant trains for the same CPU time on one core and is scored on the same 1,000 prior curves.
 """
@@ -55,8 +55,8 @@ def run(config: TrainConfig, minutes: float) -> dict[str, float | list[float]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=4.0)
-    parser.add_argument("--out", type=Path, default=Path("docs/ablations.md"))
+    parser.add_argument("--minutes", type=float, default=3.0)
+    parser.add_argument("--out", type=Path, default=Path("ablations.md"))
     parser.add_argument("--cache", type=Path, help="JSON file with finished variants, to go on after a stop")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
