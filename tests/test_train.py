@@ -136,6 +136,7 @@ def test_config_survives_json_for_every_recipe(name):
         ("[]", "JSON object"),
         ('{"epochs": 3}', "unknown key 'epochs'"),
         ('{"model": {"depth": 3}}', "unknown key 'depth'"),
+        ('{"model": 3}', "model = 3"),
         ('{"batch": "32"}', "should be of type int"),
         ('{"batch": 30, "shards": 4}', "multiple of shards"),
         ('{"warmup": 1.5}', "warmup=1.5"),

@@ -49,8 +49,11 @@ class Episodes(Protocol):
         """Curves [curve, step] to score forecasts on, and what to take off each value's score (a control variate)."""
 
 
-def episodes_of(prior: str) -> Episodes:
-    """Episodes of a prior by its name: `real`, or `module:function` for one of your own."""
+def episodes_of(prior: str, horizon: int = 100, targets: Targets = "antithetic", quiet: float = 0.0) -> Episodes:
+    """Episodes of a prior by its name: `paper` (which the other arguments are for), `real`, or `module:function` for
+    one of your own."""
+    if prior == "paper":
+        return PaperEpisodes(horizon, targets, quiet)
     return RealEpisodes() if prior == "real" else OwnEpisodes(prior)
 
 

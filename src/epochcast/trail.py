@@ -85,9 +85,11 @@ class Trail:
             for i, slope in enumerate(running_means(move / gap[..., 1:], _SLOPE_DECAYS)):
                 slopes[..., 1:, i] = slope
         tokens = np.empty((*values.shape[:-1], values.shape[-1] + 1 - first, TOKEN_FEATURES))
+        of_values = tokens
         if first == 0:
             tokens[..., 0, :] = _start_token(horizon)
-        _fill_tokens(tokens[..., first == 0 :, :], steps, values, gap, unit, horizon)
+            of_values = tokens[..., 1:, :]
+        _fill_tokens(of_values, steps, values, gap, unit, horizon)
         return cls(
             tokens=tokens,
             step=_with_start(steps, 0.0),

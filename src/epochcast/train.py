@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, distributed
 
-from epochcast.episode import Episodes, PaperEpisodes, Targets, episodes_of
+from epochcast.episode import Targets, episodes_of
 from epochcast.errors import ConfigError, TrainingError
 from epochcast.model import PAPER_SIZES, ModelConfig
 from epochcast.muon import Muon
@@ -82,7 +82,9 @@ class TrainConfig:
         return cls(model=_model(data.pop("model", {})), **_fields(cls, data))
 
 
-def _model(data: dict[str, Any]) -> ModelConfig:
+def _model(data: Any) -> ModelConfig:
+    if not isinstance(data, dict):
+        raise ConfigError(f"model = {data!r} must be a JSON object of sizes")
     return ModelConfig(**_fields(ModelConfig, {key: value for key, value in data.items() if key not in _RETIRED}))
 
 
@@ -225,7 +227,8 @@ class Trainer:
 
 def _objective(config: TrainConfig) -> Objective:
     if config.model.layout == "stream":
-        return StreamObjective(config.model, _episodes(config), config.queries)
+        episodes = episodes_of(config.prior, config.horizon, config.targets, config.quiet)
+        return StreamObjective(config.model, episodes, config.queries)
     if config.prior != "paper":
         raise ConfigError(f"prior={config.prior!r} needs a streaming model; try the recipe real")
 
@@ -234,12 +237,6 @@ def _objective(config: TrainConfig) -> Objective:
 
     borders = prior_borders(sampler, config.model.outputs, np.random.default_rng(_BORDERS_SEED))
     return SetObjective(config.model, sampler, borders, config.horizon, config.targets, config.cutoffs)
-
-
-def _episodes(config: TrainConfig) -> Episodes:
-    if config.prior == "paper":
-        return PaperEpisodes(config.horizon, config.targets, config.quiet)
-    return episodes_of(config.prior)
 
 
 def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
