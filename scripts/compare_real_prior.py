@@ -181,6 +181,12 @@ def summary(values: Array) -> Statistics:
 def shares(values: Array) -> Statistics:
     """What is true or false of a curve; the mean is the share."""
     span, later_span = np.ptp(values, axis=1), np.ptp(values[:, values.shape[1] // 2 :], axis=1)
+    begun = values[:, : max(values.shape[1] // 5, 4)]
+    gain = begun[:, -1] - begun[:, 0]
+    worse = ((np.diff(begun, axis=1) <= 0.0).mean(axis=1) > 0.85) & (gain < -1e-5)
+    noise = np.sqrt((np.diff(begun, n=2, axis=1) ** 2).mean(axis=1) / 6.0)  # if it is white
+    # Steadily, by 0.0002 to 0.01 in the first fifth.
+    creeping = (noise < 0.05 * gain) & (gain > 2e-4) & (gain < 0.01)
     return {
         "constant": span < 1e-7,
         "barely moving (range below 0.005)": span < 5e-3,
@@ -189,6 +195,10 @@ def shares(values: Array) -> Statistics:
         "ends below its start by 0.01": values[:, -1] < values[:, 0] - 0.01,
         "ends below its best by 0.03": values[:, -1] < values.max(axis=1) - 0.03,
         "ends at the worst (below 0.001)": values[:, -1] < 1e-3,
+        "worse from the start": worse,
+        "worse, then takes off": worse & (values.max(axis=1) - values[:, 0] > -5.0 * gain),
+        "creeping at first": creeping,
+        "creeping, then twice as much": creeping & (values[:, -1] - begun[:, -1] > 2.0 * gain),
     }
 
 

@@ -56,8 +56,8 @@ FIGURES: dict[str, dict[str, Rates]] = {
         "noise_follows_schedule": COSINE,
     },
     "shapes": {
-        **dict.fromkeys(("second_decay", "slow_start", "delay", "stall"), SMOOTH),
-        **{name: SMOOTH | {"loss": 1.0} for name in ("bad_start", "overfitting")},
+        **dict.fromkeys(("second_decay", "slow_start", "slow_accuracy", "too_slow", "delay", "stall"), SMOOTH),
+        **{name: SMOOTH | {"loss": 1.0} for name in ("worsening", "bad_start", "overfitting")},
         "silent_delay": {"delay": 1.0},
         "overfitting_at_turn": SMOOTH | {"loss": 1.0, "overfitting": 1.0, "drops": 1.0, "ends_at_horizon": 1.0},
         **dict.fromkeys(("double_descent", "spikes", "collapse"), SMOOTH),
@@ -89,9 +89,10 @@ def roughness(values: Array) -> Array:
 
 
 SHOWS: dict[str, Callable[[Array], Array]] = {
-    **dict.fromkeys(("delay", "silent_delay", "stall", "slow_start", "gap", "hold", "loss", "bad_start"), lateness),
+    **dict.fromkeys(("delay", "silent_delay", "stall", "slow_start", "slow_accuracy", "too_slow"), lateness),
+    **dict.fromkeys(("gap", "hold", "loss", "bad_start"), lateness),
     **dict.fromkeys(("double_descent", "spikes", "dips", "restarts"), drawdown),
-    **dict.fromkeys(("overfitting", "overfitting_at_turn", "collapse"), final_fall),
+    **dict.fromkeys(("overfitting", "overfitting_at_turn", "collapse", "worsening"), final_fall),
     **dict.fromkeys(("gap_noise", "noise_follows_schedule", "noise_decays", "noise_follows_error"), roughness),
     **dict.fromkeys(("correlated", "heavy_tailed", "cosine", "polynomial", "drops"), roughness),
 }

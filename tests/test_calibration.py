@@ -13,7 +13,7 @@ from epochcast.prior import paper
 from epochcast.runtime import load_network
 from epochcast.weights import registry
 
-CURVES = {"lcpfn": 10_000, "stream": 30_000}  # of 10,000 the chance error is a third of the tolerance
+CURVES = 30_000  # of 10,000 the chance error is a third of the tolerance
 PAPER_PRIOR = [name for name in ec.models() if registry()["models"][name]["card"]["prior"] == "paper"]
 
 
@@ -44,14 +44,14 @@ def draw_of(curves: int):
 
 @cache
 def pit_of(name: str, cutoff: int):
-    return pit_values(load_network(name), draw_of(CURVES[name]), cutoff, np.random.default_rng(21))
+    return pit_values(load_network(name), draw_of(CURVES), cutoff, np.random.default_rng(21))
 
 
 # How many times the tolerances each model may use; 1 is the aim. Set after seeing where the models fell short, which
-# docs/experiments.md logs: `lcpfn` is under-confident late in the curve. Early on nobody knows the noise, so among the
-# noisiest curves every honest forecast is too narrow, that of `exact` too: `stream`'s 80 % intervals hold 0.770 of
-# the values there, as many as those of `exact` where both were asked.
-SLACK = {"lcpfn": 2.0, "stream": 1.0}
+# docs/experiments.md logs: after ten values 90 % intervals of `lcpfn` hold 0.8894. Early on nobody knows the noise, so
+# among the noisiest curves every honest forecast is too narrow, that of `exact` too: `stream`'s 80 % intervals hold
+# 0.770 of the values there, as many as those of `exact` where both were asked.
+SLACK = {"lcpfn": 1.1, "stream": 1.0}
 SLACK_OF_THIRDS = 3.0  # the aim is 2
 
 
@@ -65,7 +65,7 @@ def test_shipped_model_is_calibrated(name, cutoff):
 @pytest.mark.parametrize("cutoff", [10, 20, 40, 80])
 def test_stream_is_calibrated_for_quiet_middling_and_noisy_curves(cutoff):
     pit = pit_of("stream", cutoff)
-    for third in noise_thirds(draw_of(CURVES["stream"]).sigma):
+    for third in noise_thirds(draw_of(CURVES).sigma):
         assert Calibration.of(pit[third]).passes(SLACK_OF_THIRDS), Calibration.of(pit[third])
 
 

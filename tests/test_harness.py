@@ -252,3 +252,9 @@ def test_workers_with_an_address_where_nothing_listens_say_so(scheme):
         address = f"{scheme}127.0.0.1:{unused.getsockname()[1]}"
         with pytest.raises(ConfigError, match="no Ray cluster answers"):
             list(Workers(2, "ray", address).map(square, {"a": 1.0}))
+
+
+def test_cache_inside_a_file_is_refused(tmp_path):
+    (tmp_path / "prior.jsonl").write_text("")
+    with pytest.raises(InputError, match="is no folder"):
+        Store(tmp_path / "prior.jsonl" / "prior.jsonl")

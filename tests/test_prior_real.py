@@ -364,11 +364,14 @@ EFFECTS: list[tuple[str, real.RealPriorConfig, Callable[[np.ndarray], np.ndarray
     ("noise_follows_schedule", replace(COSINE, smooth=0.0), roughness_decay, -1),
     ("paced", COSINE, lambda v: gain_of_the_last_half(v), -1),
     ("warmup", replace(COSINE, paced=1.0), lambda v: v[:, 0], -1),
-    ("hold", replace(COSINE, gap=1.0), gain_of_the_last_half, +1),
+    ("hold", replace(COSINE, gap=1.0, gap_noise=1.0), gain_of_the_last_half, +1),
     ("rest", replace(COSINE, smooth=0.0, noise_follows_schedule=1.0), roughness_decay, +1),
     ("drops", replace(SMOOTH, ends_at_horizon=1.0, gap=1.0), lambda v: np.diff(v[:, 20:]).max(axis=1), +1),
     ("restarts", replace(SMOOTH, ends_at_horizon=1.0, gap=1.0), recovered, +1),
     ("slow_start", SMOOTH, lambda v: np.abs(np.diff(v)).argmax(axis=1), +1),
+    ("slow_accuracy", SMOOTH, lambda v: np.abs(np.diff(v)).argmax(axis=1), +1),
+    ("worsening", LOSS, lambda v: v[:, -1] - v[:, 0], -1),
+    ("too_slow", SMOOTH, lambda v: np.ptp(v, axis=1), -1),
     ("delay", SMOOTH, lambda v: v[:, 3] - v[:, 0], -1),
     ("stall", SMOOTH, lambda v: np.diff(v[:, 3:], n=2).max(axis=1), +1),  # the gain picks up again
     ("bad_start", LOSS, lambda v: v[:, 0], -1),
@@ -387,8 +390,8 @@ EFFECTS: list[tuple[str, real.RealPriorConfig, Callable[[np.ndarray], np.ndarray
 
 @pytest.mark.parametrize(("name", "base", "statistic", "sign"), EFFECTS, ids=[effect[0] for effect in EFFECTS])
 def test_ingredient_moves_its_statistic_the_right_way(name, base, statistic, sign) -> None:
-    without, again = (np.nan_to_num(statistic(draw(600, seed=seed, config=base).noisy)) for seed in (16, 17))
-    with_it = np.nan_to_num(statistic(draw(600, seed=18, config=replace(base, **{name: 1.0})).noisy))
+    without, again = (np.nan_to_num(statistic(draw(1_000, seed=seed, config=base).noisy)) for seed in (16, 17))
+    with_it = np.nan_to_num(statistic(draw(1_000, seed=18, config=replace(base, **{name: 1.0})).noisy))
 
     def larger(left: np.ndarray, right: np.ndarray) -> bool:
         return float(stats.mannwhitneyu(left, right, alternative="greater").pvalue) < 1e-4
@@ -406,6 +409,25 @@ def test_overfitting_at_turn_never_begins_before_the_first_drop() -> None:
 
     assert not falls_early(replace(base, overfitting_at_turn=1.0))
     assert falls_early(base)
+
+
+def test_run_that_gets_worse_from_the_start_hardly_ever_takes_off() -> None:
+    """Of LCBench's 70 such runs none did: there is nothing to overfit before something is learned."""
+    values = draw(20_000, seed=23).noisy
+    lost = values[:, 0] - values[:, 19]
+    worse = ((np.diff(values[:, :20]) <= 0.0).mean(axis=1) > 0.85) & (lost > 1e-5)
+    took_off = values.max(axis=1) - values[:, 0] > 5.0 * lost
+    assert worse.sum() > 100
+    assert took_off[worse].mean() < 0.1
+
+
+def test_run_that_is_too_slow_gains_steadily_and_often_in_proportion_to_its_clock() -> None:
+    values = draw(500, seed=24, config=replace(BARE, too_slow=1.0)).noiseless
+    slowest = np.ptp(values, axis=1) < 0.005
+    shares = (values[:, 49] - values[:, 0]) / (values[:, -1] - values[:, 0])
+    assert slowest.sum() > 100
+    assert shares[slowest].max() < 0.75
+    assert 0.4 < (np.abs(shares[slowest] - 49 / 99) < 0.01).mean() < 0.8
 
 
 def test_run_on_a_cosine_schedule_is_noisy_and_low_until_the_schedule_ends() -> None:
@@ -433,7 +455,8 @@ def test_decay_falls_from_one_and_never_rises() -> None:
     size = 500
     clock = np.repeat(np.geomspace(1e-6, 1e6, 200)[None], size, axis=0)
     slow = np.arange(size) % 2 == 0
-    left = trend.decay(clock, 100.0, np.arange(size) % 3 == 0, slow, np.random.default_rng(22))
+    pace = np.where(np.arange(size) % 5 == 0, 0.1, 1.0)[:, None]
+    left = trend.decay(clock, 100.0, pace, np.arange(size) % 3 == 0, slow, np.random.default_rng(22))
     assert (np.diff(left) <= 1e-12).all()
     assert ((left >= 0.0) & (left <= 1.0)).all()
     assert left[slow, 0].min() > 0.99

@@ -157,10 +157,9 @@ def test_with_changes_ignores_what_is_not_given():
     assert with_changes(TINY_SET, curves=None, batch=4).batch == 4
 
 
-@pytest.mark.parametrize(("size", "weights"), [("P1", 0.6e6), ("P2", 1.8e6), ("P3", 26e6)])
-def test_paper_sizes_have_the_papers_number_of_weights(size, weights):
+def test_largest_size_of_the_paper_has_the_papers_number_of_weights():
     from epochcast.model import SetModel
 
     with torch.device("meta"):
-        count = sum(p.numel() for p in SetModel(PAPER_SIZES[size]).parameters())
-    assert count == pytest.approx(weights, rel=0.15)
+        count = sum(p.numel() for p in SetModel(PAPER_SIZES["P3"]).parameters())
+    assert count == pytest.approx(26e6, rel=0.05)

@@ -183,7 +183,8 @@ def _set_network(graph: _Graph, config: ModelConfig) -> None:
     seen = _attention(graph, config, asked, keys, values, hidden, f"blocks.{last}")
     _, states = _after_attention(graph, config, last, x, seen)
     outputs = config.outputs if config.head == "bars" else 3 * config.outputs
-    graph.linear(states, "head", to=graph.output("raw", ("batch", "query", outputs)))
+    raw = graph.output("raw", ("batch", "query", outputs))
+    graph.linear(graph.linear_gelu(states, "decode_hidden"), "head", to=raw)
 
 
 def _stream_network(graph: _Graph, config: ModelConfig) -> None:

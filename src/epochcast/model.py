@@ -122,7 +122,8 @@ class SetModel(nn.Module):
         self.embed_value = Linear(1, config.width)
         self.blocks = nn.ModuleList(Block(config.width, config.heads, config.hidden) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.width)
-        self.head = Linear(config.width, config.outputs if config.head == "bars" else 3 * config.outputs, zero=True)
+        self.decode_hidden = Linear(config.width, config.hidden)  # without it, bins stay too wide late in a curve
+        self.head = Linear(config.hidden, config.outputs if config.head == "bars" else 3 * config.outputs, zero=True)
         if config.head == "mixture":
             _spread_components(self.head, torch.linspace(0.1, 0.9, config.outputs), math.log(0.1))
 
@@ -137,6 +138,11 @@ class SetModel(nn.Module):
             tokens, _ = block(tokens, bias)
         return self.norm(tokens)
 
+    def decode(self, states: Tensor) -> Tensor:
+        """Raw outputs [..., output] of states [..., width]."""
+        outputs: Tensor = self.head(F.gelu(self.decode_hidden(states)))
+        return outputs
+
     def forward(self, steps: Tensor, values: Tensor, observed: Tensor, queries: Tensor) -> Tensor:
         """Raw outputs [batch, query, output] for contexts [batch, token] and queried steps [batch, query]."""
         blank = torch.zeros_like(queries)
@@ -145,7 +151,7 @@ class SetModel(nn.Module):
             torch.cat([values, blank], dim=1),
             torch.cat([observed, blank.bool()], dim=1),
         )
-        return self.head(states[:, steps.shape[1] :])
+        return self.decode(states[:, steps.shape[1] :])
 
 
 def _spread_components(head: Linear, means: Tensor, log_scale: float) -> None:

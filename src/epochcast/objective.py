@@ -98,7 +98,7 @@ class SetObjective:
 
     def is_hidden(self, name: str) -> bool:
         """Whether a weight matrix lies between hidden states (Muon's share) rather than at the rim."""
-        return name.startswith("blocks.")
+        return name.startswith(("blocks.", "decode_hidden."))
 
     def loss(self, draw: Draw, rng: np.random.Generator) -> Tensor:
         device = next(self.network.parameters()).device
@@ -107,7 +107,7 @@ class SetObjective:
         values = tensor(draw.noisy)
         steps = self._steps.expand_as(values)
         states = self.network.encode(steps.to(device), values.to(device), observed.to(device))
-        raw = self.network.head(states[~observed.to(device)])  # [query, output]
+        raw = self.network.decode(states[~observed.to(device)])  # [query, output]
         cross_entropy = self._cross_entropy(raw, draw, ~observed)
         weight = (1.0 / (self.horizon - seen))[:, None].expand_as(observed)[~observed]  # every curve counts alike
         return (cross_entropy * weight.to(device)).sum() / len(values)

@@ -62,6 +62,8 @@ class Store:
             return file.read(1) == b"\n"
 
     def _read(self) -> None:
+        if self.path.parent.is_file():
+            raise InputError(f"{self.path.parent} is no folder; --cache must name the one that it lies in")
         if not self.path.exists():
             return
         if not self.path.is_file():

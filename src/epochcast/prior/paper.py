@@ -32,7 +32,7 @@ QUIET_LOG_SIGMA = Uniform(-12.0, -6.0)  # of curves that hardly move from one st
 
 _LARGEST_BATCH = 20_000  # candidates per round: bounds the memory of the temporaries
 _CANDIDATE_BLOCK = 4096  # candidates checked at once: temporaries of this size stay in the allocator
-_BLOCK = 256  # curves evaluated at once: temporaries of this size stay in the cache
+_BLOCK = 384  # curves evaluated at once: temporaries of this size stay in the cache
 _MOST_VALUES = 1_000_000  # of curves evaluated at once, for long horizons
 
 
@@ -195,7 +195,7 @@ def _noiseless(size: int, horizon: int, rng: np.random.Generator) -> tuple[Array
             curves = grid.curves(block)
             valid = np.flatnonzero((curves.min(axis=0) >= 0.0) & (curves.max(axis=0) <= 1.0))[: size - filled]
             new = slice(filled, filled + len(valid))
-            parameters[new], noiseless[new] = block.T[valid], curves.T[valid]
+            parameters[new], noiseless[new] = block.take(valid, axis=1).T, curves.take(valid, axis=1).T
             filled += len(valid)
     return parameters, noiseless
 

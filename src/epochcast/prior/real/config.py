@@ -43,19 +43,22 @@ class RealPriorConfig:
     rest: float = 0.30  # of cosine and polynomial ones: the rate does not decay to zero
     warmup: float = 0.25
     paced: float = 0.75  # progress goes with the sum of learning rates, not with the number of steps
-    gap: float = 0.85  # a high learning rate holds the curve below its trend until the schedule ends
+    gap: float = 0.82  # a high learning rate holds the curve below its trend until the schedule ends
     gap_noise: float = 0.90  # of runs with a gap: fluctuations in proportion to it
     noise_follows_schedule: float = 0.85
 
     # The shape: shares of ordinary runs.
     second_decay: float = 0.65  # a fast and a slow part
-    slow_start: float = 0.30  # sigmoid: an inflection before the fastest gain
+    slow_start: float = 0.25  # sigmoid: an inflection before the fastest gain
+    slow_accuracy: float = 0.25  # of accuracies: the same, since the loss must fall a while before a guess changes
+    worsening: float = 0.04  # of losses: the trend goes the wrong way from the start
     bad_start: float = 0.07  # the first steps make the model much worse than untrained
     delay: float = 0.05  # nothing happens at first
     silent_delay: float = 0.90  # of these: without noise, too: the model makes one constant guess
     stall: float = 0.05  # a plateau on the way
-    barely_moving: float = 0.27  # a full curve in miniature, close to its start
-    overfitting: float = 0.23  # error comes back after an onset
+    too_slow: float = 0.08  # the learning rate is much too small: only the first part of a decay is seen
+    barely_moving: float = 0.24  # a full curve in miniature, close to its start
+    overfitting: float = 0.21  # error comes back after an onset
     overfitting_at_turn: float = 0.50  # of these, if the schedule has a sudden turn: it begins there
     double_descent: float = 0.05  # worse for a while, then better again
     spikes: float = 0.08  # sudden, with recovery
@@ -94,7 +97,8 @@ _PARENTS = {
     **dict.fromkeys(("hold", "rest"), "annealed"),
     "gap_noise": "gap",
     "silent_delay": "delay",
-    "quantised": "accuracy",
+    **dict.fromkeys(("quantised", "slow_accuracy"), "accuracy"),
+    "worsening": "loss",
     "overfitting_at_turn": "overfitting",
 }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from epochcast.prior.families import Array
+from epochcast.prior.real.config import Mask
 from epochcast.prior.real.grid import Grid, log_uniform
 
 SMALLEST, LARGEST = 1e-6, 0.1
@@ -47,9 +48,13 @@ def following_schedule(rate: Array, rng: np.random.Generator) -> Array:
     return rest + (1.0 - rest) * rate ** rng.uniform(0.3, 1.5, size)
 
 
-def of_gap(gap: Array, rng: np.random.Generator) -> Array:
-    """A scale in proportion to the gap [curve, step] that the learning rate keeps open."""
-    return log_uniform(0.045, 0.35, (len(gap), 1), rng) * gap
+def of_gap(gap: Array, loss: Mask, rng: np.random.Generator) -> Array:
+    """A scale in proportion to the gap [curve, step] that the learning rate keeps open.
+
+    Overconfident mistakes make a loss jump about by more than a smaller rate will ever gain.
+    """
+    most = np.where(loss, 1.6, 0.36)[:, None]
+    return 0.04 * (most / 0.04) ** rng.random(most.shape) * gap
 
 
 def correlated(grid: Grid, size: int, rng: np.random.Generator) -> Array:

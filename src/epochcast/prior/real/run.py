@@ -40,11 +40,16 @@ def ordinary(grid: Grid, has: Ingredients, rng: np.random.Generator) -> Runs:
     """A run for each row of the masks `has`."""
     schedule = draw_schedules(grid, has, rng)
     gap, final = _gap(schedule, has, rng)
-    error = _trend(grid, schedule, gap + final, has, rng)
+    pace = np.ones_like(final)
+    rows = np.flatnonzero(has["too_slow"])
+    pace[rows] = trend.slow_pace(len(rows), rng)
+    error = _trend(grid, schedule, gap + final, pace, has, rng)
     # [2, curve, step]: noise that may be correlated, and that of a learning rate too high to settle, which is white.
     scales = np.stack([_noise_scale(grid, schedule, error, has, rng), _gap_noise(gap, has, rng)])
+    scales *= pace ** rng.uniform(0.6, 1.2, pace.shape)  # small steps go astray less, too
     _silence(error, scales, has, rng)
-    _add_events(grid, error, schedule.turn, 1.0 - final, has, rng)
+    _add_events(grid, error, schedule.turn, pace * (1.0 - final), has, rng)
+    _worsen(error, has, rng)
     _shrink(error, scales, has, rng)
     _collapse(grid, error, scales, has, rng)
     white = _add_correlated_noise(grid, error, scales, has, rng)
@@ -60,7 +65,9 @@ def _gap(schedule: Schedule, has: Ingredients, rng: np.random.Generator) -> tupl
     return gap, final
 
 
-def _trend(grid: Grid, schedule: Schedule, floor: Array, has: Ingredients, rng: np.random.Generator) -> Array:
+def _trend(
+    grid: Grid, schedule: Schedule, floor: Array, pace: Array, has: Ingredients, rng: np.random.Generator
+) -> Array:
     """The falling error [curve, step] above a floor that moves with the schedule."""
     clock = np.where(has["paced"][:, None], schedule.clock, grid.steps)
     for name, changed in (("delay", trend.delayed), ("stall", trend.stalled)):
@@ -69,7 +76,8 @@ def _trend(grid: Grid, schedule: Schedule, floor: Array, has: Ingredients, rng: 
     start = np.ones((len(clock), 1))
     rows = np.flatnonzero(has["bad_start"])
     start[rows, 0] = trend.bad_start(len(rows), rng)
-    return floor + (start - floor) * trend.decay(clock, grid.horizon, has["second_decay"], has["slow_start"], rng)
+    slow = has["slow_start"] | has["slow_accuracy"]
+    return floor + (start - floor) * trend.decay(clock, grid.horizon, pace, has["second_decay"], slow, rng)
 
 
 def _noise_scale(grid: Grid, schedule: Schedule, error: Array, has: Ingredients, rng: np.random.Generator) -> Array:
@@ -90,7 +98,7 @@ def _gap_noise(gap: Array, has: Ingredients, rng: np.random.Generator) -> Array:
     """White noise [curve, step] of a learning rate that is too high to settle: each evaluation finds it elsewhere."""
     scale = np.zeros_like(gap)
     rows = np.flatnonzero(has["gap_noise"])
-    scale[rows] = np.minimum(noise.of_gap(gap[rows], rng), noise.LARGEST)
+    scale[rows] = np.minimum(noise.of_gap(gap[rows], has["loss"][rows], rng), noise.LARGEST)
     return scale
 
 
@@ -105,17 +113,26 @@ def _silence(error: Array, scales: Array, has: Ingredients, rng: np.random.Gener
 def _add_events(
     grid: Grid, error: Array, turn: Array, reach: Array, has: Ingredients, rng: np.random.Generator
 ) -> None:
-    """Setbacks in proportion to what a run can gain, `reach` [curve, 1]."""
+    """Setbacks in proportion to what a run can gain, `reach` [curve, 1]; overfitting to what it has gained by then."""
+    gained = np.clip(1.0 - error, 0.0, reach)
     rows = np.flatnonzero(has["overfitting"])
     anywhere = log_uniform(0.005, 1.0, len(rows), rng) * grid.horizon
     at_turn = has["overfitting_at_turn"][rows] & np.isfinite(turn[rows])
     onset = np.where(at_turn, turn[rows], anywhere)[:, None]
     # An overconfident mistake costs a loss without limit, an accuracy only itself.
     felt = np.where(has["loss"][rows], 1.0, _ACCURACY_OVERFITTING)[:, None]
-    error[rows] += felt * reach[rows] * trend.overfitting(grid, onset, rng)
-    for name, event in (("double_descent", trend.double_descent), ("spikes", trend.spikes), ("dips", noise.dips)):
+    error[rows] += felt * gained[rows] * trend.overfitting(grid, onset, rng)
+    rows = np.flatnonzero(has["double_descent"])
+    error[rows] += gained[rows] * trend.double_descent(grid, len(rows), rng)
+    for name, event in (("spikes", trend.spikes), ("dips", noise.dips)):
         rows = np.flatnonzero(has[name])
         error[rows] += reach[rows] * event(grid, len(rows), rng)
+
+
+def _worsen(error: Array, has: Ingredients, rng: np.random.Generator) -> None:
+    """Runs that lose what others gain: their whole curve mirrored at the untrained level."""
+    rows = np.flatnonzero(has["worsening"])
+    error[rows] = trend.worsening(error[rows], rng)
 
 
 def _shrink(error: Array, scales: Array, has: Ingredients, rng: np.random.Generator) -> None:

@@ -21,12 +21,16 @@ _FAVOUR_SHORT = 1.4  # 1 would make all orders of magnitude of tau alike; most r
 _LARGEST_LOG = 300.0  # its exponential is still finite when multiplied by any parameter
 
 
-def _component(log_clock: Array, horizon: float, slow: Mask, rng: np.random.Generator) -> Array:
+def _component(log_clock: Array, horizon: float, pace: Array, slow: Mask, rng: np.random.Generator) -> Array:
     """(1 + c x^p)^(-1/c), x = clock / tau: powers (p = 1), stretched exponentials (c to 0), sigmoids (c = 1)."""
     size = len(log_clock)
     shortest, longest = math.log(0.01 * math.sqrt(horizon)), np.log(horizon * np.where(slow, 0.5, 1.0))
-    log_tau = (shortest + (longest - shortest) * rng.random(size) ** _FAVOUR_SHORT)[:, None]
-    power = np.where(slow, log_uniform(1.2, 4.0, size, rng), log_uniform(0.45, 1.2, size, rng))[:, None]
+    log_tau = shortest + (longest - shortest) * rng.random(size) ** _FAVOUR_SHORT
+    # A run that is too slow shows the beginning of its decay, which often goes in proportion to the clock.
+    steady = pace < 1.0
+    log_tau = np.where(steady, math.log(horizon) - np.log(pace), log_tau)[:, None]
+    power = np.where(slow, log_uniform(1.2, 4.0, size, rng), log_uniform(0.45, 1.2, size, rng))
+    power = np.where(steady & ~slow, np.minimum(log_uniform(0.5, 2.0, size, rng), 1.0), power)[:, None]
     # A start that gathers pace goes on to gain much, and soon: its tail is hardly heavier than a sigmoid's.
     tail = np.where(slow, log_uniform(0.05, 1.5, size, rng), log_uniform(0.05, 10.0, size, rng))[:, None]
     growth = np.exp(np.minimum(power * (log_clock - log_tau), _LARGEST_LOG))
@@ -34,14 +38,23 @@ def _component(log_clock: Array, horizon: float, slow: Mask, rng: np.random.Gene
     return left
 
 
-def decay(clock: Array, horizon: float, second: Mask, slow_start: Mask, rng: np.random.Generator) -> Array:
-    """What is left of the first error after training time `clock` [curve, step]: one decay, or a mixture of two."""
+def decay(clock: Array, horizon: float, pace: Array, second: Mask, slow_start: Mask, rng: np.random.Generator) -> Array:
+    """What is left of the first error after training time `clock` [curve, step]: one decay, or a mixture of two.
+
+    A `pace` [curve, 1] below 1 is that of a run that is too slow: the share of a decay that the horizon has room for.
+    """
     log_clock = np.log(np.maximum(clock, _SMALLEST_CLOCK))
     weight = np.where(second, rng.random(len(clock)), 1.0)[:, None]
-    left = weight * _component(log_clock, horizon, slow_start, rng)
+    left = weight * _component(log_clock, horizon, pace[:, 0], slow_start, rng)
     rows = np.flatnonzero(second)
-    left[rows] += (1.0 - weight[rows]) * _component(log_clock[rows], horizon, np.zeros(len(rows), dtype=bool), rng)
+    never = np.zeros(len(rows), dtype=bool)
+    left[rows] += (1.0 - weight[rows]) * _component(log_clock[rows], horizon, pace[rows, 0], never, rng)
     return left
+
+
+def slow_pace(size: int, rng: np.random.Generator) -> Array:
+    """The pace [curve, 1] of runs whose learning rate is much too small: what share of a decay they get through."""
+    return log_uniform(5e-4, 1.0, (size, 1), rng)
 
 
 def delayed(clock: Array, horizon: float, rng: np.random.Generator) -> Array:
@@ -73,6 +86,11 @@ def gap(felt: Array, final: Array, noisy: Mask, rng: np.random.Generator) -> Arr
 def bad_start(size: int, rng: np.random.Generator) -> Array:
     """The relative error [curve] right after the first updates, when they throw the model off."""
     return log_uniform(1.05, 30.0, size, rng)
+
+
+def worsening(error: Array, rng: np.random.Generator) -> Array:
+    """The curve mirrored at the untrained level: it gets worse as others get better, less or more than they do."""
+    return 1.0 + log_uniform(0.05, 3.0, (len(error), 1), rng) * (1.0 - error)
 
 
 def miniature(error: Array, shrink: Array, rng: np.random.Generator) -> Array:
