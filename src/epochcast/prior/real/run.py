@@ -40,9 +40,7 @@ def ordinary(grid: Grid, has: Ingredients, rng: np.random.Generator) -> Runs:
     """A run for each row of the masks `has`."""
     schedule = draw_schedules(grid, has, rng)
     gap, final = _gap(schedule, has, rng)
-    pace = np.ones_like(final)
-    rows = np.flatnonzero(has["too_slow"])
-    pace[rows] = trend.slow_pace(len(rows), rng)
+    pace = _pace(has, rng)
     error = _trend(grid, schedule, gap + final, pace, has, rng)
     # [2, curve, step]: noise that may be correlated, and that of a learning rate too high to settle, which is white.
     scales = np.stack([_noise_scale(grid, schedule, error, has, rng), _gap_noise(gap, has, rng)])
@@ -63,6 +61,14 @@ def _gap(schedule: Schedule, has: Ingredients, rng: np.random.Generator) -> tupl
     gap = np.zeros_like(schedule.rate)
     gap[rows] = trend.gap(schedule.felt[rows], final[rows], has["gap_noise"][rows], rng)
     return gap, final
+
+
+def _pace(has: Ingredients, rng: np.random.Generator) -> Array:
+    """The share of a decay that each run gets through, [curve, 1]; 1 where there is time for all of it."""
+    pace = np.ones((len(has["too_slow"]), 1))
+    rows = np.flatnonzero(has["too_slow"])
+    pace[rows] = trend.slow_pace(len(rows), rng)
+    return pace
 
 
 def _trend(
