@@ -58,7 +58,7 @@ class RealPriorConfig:
     stall: float = 0.05  # a plateau on the way
     too_slow: float = 0.08  # the learning rate is much too small: only the first part of a decay is seen
     barely_moving: float = 0.24  # a full curve in miniature, close to its start
-    overfitting: float = 0.21  # error comes back after an onset
+    overfitting: float = 0.21  # of what was gained some is lost after an onset
     overfitting_at_turn: float = 0.50  # of these, if the schedule has a sudden turn: it begins there
     double_descent: float = 0.05  # worse for a while, then better again
     spikes: float = 0.08  # sudden, with recovery

@@ -53,8 +53,8 @@ def of_gap(gap: Array, loss: Mask, rng: np.random.Generator) -> Array:
 
     Overconfident mistakes make a loss jump about by more than a smaller rate will ever gain.
     """
-    most = np.where(loss, 1.6, 0.36)[:, None]
-    return 0.04 * (most / 0.04) ** rng.random(most.shape) * gap
+    size = (len(gap), 1)
+    return np.where(loss[:, None], log_uniform(0.04, 1.6, size, rng), log_uniform(0.04, 0.36, size, rng)) * gap
 
 
 def correlated(grid: Grid, size: int, rng: np.random.Generator) -> Array:
