@@ -3,8 +3,8 @@
     python scripts/compare_real_prior.py ../shared/data
 
 Prints quantiles of every statistic for the prior, for all collections together and for each of them, and then which
-share of each collection's curves lies inside the central 98 % of the prior. The prior is asked for curves on the very
-steps of each collection, so that both sides are seen through the same grid.
+share of each collection's curves lies inside the central 98 % of the prior. The prior is asked for losses or accuracies
+on the very steps of each collection, so that both sides show the same metric through the same grid.
 
 With --forecasts it also asks whether the prior knows how curves go on: each real curve is cut off, the prior curves
 most like what is left of it are looked up, and the real end should lie in the central 90 % of theirs. It is a crude
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from epochcast.metric import Metric
+from epochcast.metric import LOSS, SHARE, Metric
 from epochcast.normalize import Normalizer
 from epochcast.prior import real
 
@@ -48,6 +48,7 @@ class Group:
 
     steps: Array  # [step]
     values: Array  # [curve, step]
+    kind: float  # LOSS or SHARE
 
 
 Collections = dict[str, list[Group]]
@@ -62,13 +63,13 @@ def loss(values: Array, untrained: Array) -> Array:
     return np.where(np.isfinite(values), normalizer.forward(np.nan_to_num(values, nan=0.0)), 0.0)
 
 
-def thinned(steps: Array, values: Array) -> Group:
+def thinned(steps: Array, values: Array, kind: float) -> Group:
     every = -(-len(steps) // STEPS)
-    return Group(steps[every - 1 :: every], values[:, every - 1 :: every])
+    return Group(steps[every - 1 :: every], values[:, every - 1 :: every], kind)
 
 
-def regular(values: Array) -> Group:
-    return thinned(np.arange(1.0, values.shape[1] + 1.0), values)
+def regular(values: Array, kind: float) -> Group:
+    return thinned(np.arange(1.0, values.shape[1] + 1.0), values, kind)
 
 
 def some(size: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -77,15 +78,15 @@ def some(size: int, rng: np.random.Generator) -> NDArray[np.int64]:
 
 def lcbench(file: dict[str, Array], rng: np.random.Generator) -> list[Group]:
     rows = some(len(file["curves"]), rng)
-    return [regular(loss(file["curves"][rows, 1:], file["y0"][rows]))]
+    return [regular(loss(file["curves"][rows, 1:], file["y0"][rows]), LOSS)]
 
 
 def nasbench_nlp(file: dict[str, Array], rng: np.random.Generator) -> list[Group]:
-    return [regular(loss(file["curves"], np.full(len(file["curves"]), NATS_PER_WORD)))]
+    return [regular(loss(file["curves"], np.full(len(file["curves"]), NATS_PER_WORD)), LOSS)]
 
 
 def nasbench201(file: dict[str, Array], rng: np.random.Generator) -> list[Group]:
-    return [regular(file["curves"])]
+    return [regular(file["curves"], SHARE)]
 
 
 def deepobs(file: dict[str, Array], rng: np.random.Generator) -> list[Group]:
@@ -94,8 +95,10 @@ def deepobs(file: dict[str, Array], rng: np.random.Generator) -> list[Group]:
     for task in range(len(file["task_names"])):
         curves = file["curves"][file["task"] == task]
         length = int(np.isfinite(curves).any(axis=0).sum())
-        values = loss(curves[:, 1:length], curves[:, 0]) if file["minimize"] else curves[:, 1:length]
-        groups.append(regular(values))
+        if file["minimize"]:
+            groups.append(regular(loss(curves[:, 1:length], curves[:, 0]), LOSS))
+        else:
+            groups.append(regular(curves[:, 1:length], SHARE))
     return groups
 
 
@@ -108,9 +111,9 @@ def uneven(file: dict[str, Array], rng: np.random.Generator) -> list[Group]:
         if length < FEWEST_STEPS:
             continue
         values = values[:, :length]
-        if np.broadcast_to(file["minimize"], file["task_names"].shape)[int(file["task"][row])]:
-            values = loss(values, values[:, 0])
-        groups.append(thinned(positions[:length] / positions[length - 1] * length, values))
+        minimize = np.broadcast_to(file["minimize"], file["task_names"].shape)[int(file["task"][row])]
+        values, kind = (loss(values, values[:, 0]), LOSS) if minimize else (values, SHARE)
+        groups.append(thinned(positions[:length] / positions[length - 1] * length, values, kind))
     return groups
 
 
@@ -212,7 +215,13 @@ def prior_groups(groups: list[Group], size: int, rng: np.random.Generator, confi
     chosen = sorted(groups, key=lambda group: -len(group.values))
     chosen = chosen if len(chosen) <= GRIDS else [groups[i] for i in rng.choice(len(groups), GRIDS, replace=False)]
     each = -(-size // len(chosen))
-    return [Group(g.steps, real.sample(each, rng, g.steps, g.steps[-1], config).noisy) for g in chosen]
+    return [Group(group.steps, prior_curves(group, each, rng, config), group.kind) for group in chosen]
+
+
+def prior_curves(group: Group, size: int, rng: np.random.Generator, config: real.RealPriorConfig) -> Array:
+    """About `size` curves [curve, step] of the prior on the steps of a group, none that measure something else."""
+    draw = real.sample(size, rng, group.steps, group.steps[-1], replace(config, loss=float(group.kind == LOSS)))
+    return draw.noisy[draw.kinds != -group.kind]
 
 
 # Forecasts by the nearest prior curves --------------------------------------------------------------------------------
@@ -273,8 +282,8 @@ def forecast_coverage(
     each = FORECAST_PRIOR // min(len(chosen), 4)
     inside_at: dict[float, list[NDArray[np.bool_]]] = {cutoff: [] for cutoff in CUTOFFS}
     for group in chosen:
-        prior = real.sample(each, rng, group.steps, group.steps[-1], config).noisy
-        tested = Group(group.steps, group.values[rng.permutation(len(group.values))[:FORECAST_CURVES]])
+        prior = prior_curves(group, each, rng, config)
+        tested = replace(group, values=group.values[rng.permutation(len(group.values))[:FORECAST_CURVES]])
         for cutoff in CUTOFFS:
             inside_at[cutoff].append(end_is_inside(tested, prior, cutoff))
     return {cutoff: float(np.concatenate(parts).mean()) for cutoff, parts in inside_at.items()}

@@ -40,7 +40,8 @@ FIGURES: dict[str, dict[str, Rates]] = {
         "loss": SMOOTH | {"bad_start": 0.5},
         "first_as_reference": SMOOTH | {"loss": 1.0},
         "barely_moving": {"loss": 1.0},
-        "quantised": {"barely_moving": 1.0},
+        "barely_moving_accuracy": {},
+        "quantised": {"barely_moving_accuracy": 1.0},
     },
     "schedules": {
         **dict.fromkeys(("cosine", "polynomial", "exponential", "drops", "restarts"), AT_HORIZON),
@@ -56,8 +57,9 @@ FIGURES: dict[str, dict[str, Rates]] = {
         "noise_follows_schedule": COSINE,
     },
     "shapes": {
-        **dict.fromkeys(("second_decay", "slow_start", "slow_accuracy", "too_slow", "delay", "stall"), SMOOTH),
-        **{name: SMOOTH | {"loss": 1.0} for name in ("worsening", "bad_start", "overfitting")},
+        **dict.fromkeys(("second_decay", "slow_start", "slow_accuracy", "too_slow_accuracy"), SMOOTH),
+        **dict.fromkeys(("delay", "late_accuracy", "stall"), SMOOTH),
+        **{name: SMOOTH | {"loss": 1.0} for name in ("worsening", "bad_start", "too_slow", "overfitting")},
         "silent_delay": {"delay": 1.0},
         "overfitting_at_turn": SMOOTH | {"loss": 1.0, "overfitting": 1.0, "drops": 1.0, "ends_at_horizon": 1.0},
         **dict.fromkeys(("double_descent", "spikes", "collapse"), SMOOTH),
@@ -89,14 +91,14 @@ def roughness(values: Array) -> Array:
 
 
 SHOWS: dict[str, Callable[[Array], Array]] = {
-    **dict.fromkeys(("delay", "silent_delay", "stall", "slow_start", "slow_accuracy", "too_slow"), lateness),
-    **dict.fromkeys(("gap", "hold", "loss", "bad_start"), lateness),
+    **dict.fromkeys(("delay", "late_accuracy", "silent_delay", "stall", "slow_start", "slow_accuracy"), lateness),
+    **dict.fromkeys(("too_slow", "too_slow_accuracy", "gap", "hold", "loss", "bad_start"), lateness),
     **dict.fromkeys(("double_descent", "spikes", "dips", "restarts"), drawdown),
     **dict.fromkeys(("overfitting", "overfitting_at_turn", "collapse", "worsening"), final_fall),
     **dict.fromkeys(("gap_noise", "noise_follows_schedule", "noise_decays", "noise_follows_error"), roughness),
     **dict.fromkeys(("correlated", "heavy_tailed", "cosine", "polynomial", "drops"), roughness),
 }
-ALONE = ("constant", "toggling", "barely_moving", "quantised")  # too small to share an axis
+ALONE = ("constant", "toggling", "barely_moving", "barely_moving_accuracy", "quantised")  # too small to share an axis
 
 
 def curves(name: str, beside: Rates, steps: Array) -> Array:

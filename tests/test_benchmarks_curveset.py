@@ -136,6 +136,14 @@ def test_prefixes_pad_with_zeros_and_stop_at_the_end_of_a_curve() -> None:
     assert seen.steps[0].tolist() == [1.0, 2.0, 3.0]
 
 
+def test_prefixes_say_what_each_task_measures() -> None:
+    curves = CurveSet.of("mine", [[0.3], [0.5]], [ACCURACY, LOSS], task=[1, 0], task_names=["a", "b"], untrained=[1, 1])
+    for with_untrained in (False, True):
+        kinds = curves.prefixes(1, with_untrained=with_untrained).kinds
+        assert kinds is not None
+        assert kinds.tolist() == [LOSS.kind, ACCURACY.kind]
+
+
 def test_prefixes_with_untrained_start_at_step_0_where_it_is_known() -> None:
     curves = CurveSet.of("mine", [[0.3, 0.4], [0.5, 0.6]], ACCURACY, untrained=[0.1, math.nan])
     seen = curves.prefixes([2, 1], normalised=False, with_untrained=True)

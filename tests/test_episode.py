@@ -10,8 +10,10 @@ import pytest
 from epochcast.basis import LONGEST
 from epochcast.episode import PaperEpisodes, episodes_of
 from epochcast.errors import ConfigError
+from epochcast.metric import LOSS, SHARE, UNTOLD
 from epochcast.prior.real import grid
 from epochcast.runtime import MOST_VALUES
+from epochcast.trail import KIND_FEATURE
 from epochcast.train import RECIPES, Trainer, with_changes
 
 OWN = """
@@ -47,6 +49,22 @@ def test_real_episodes_mirror_their_noise_and_fit_their_plan():
         assert episode.steps[-1] <= episode.horizon
         with_start += episode.steps[0] == 0.0
     assert 5 < with_start < 40
+
+
+def test_kind_of_most_real_runs_is_told_and_of_all_others_never(own_prior):
+    kinds = np.concatenate([episodes_of("real")(8, np.random.default_rng(seed)).kinds for seed in range(50)])
+    told = kinds != UNTOLD
+    assert 0.6 < told.mean() < 0.9
+    assert {LOSS, SHARE} == set(kinds[told])
+    for prior in ("paper", f"{own_prior}:sampler"):
+        assert episodes_of(prior)(8, np.random.default_rng(0)).kinds is None
+
+
+def test_model_that_was_never_told_a_kind_does_not_care(own_prior):
+    trainer = Trainer(with_changes(RECIPES["real"], prior=f"{own_prior}:sampler", curves=16 * 3, batch=16))
+    trainer.run()
+    for name in ("embed", "from_cutoff"):
+        assert not getattr(trainer.objective.network, name).weight[KIND_FEATURE].any()
 
 
 def test_paper_episodes_mirror_their_noise_and_leave_gaps_at_times():

@@ -12,6 +12,7 @@ from scipy import integrate, stats
 import epochcast as ec
 from epochcast.distributions import Mixture
 from epochcast.errors import InputError
+from epochcast.metric import LOSS, SHARE, UNTOLD
 
 RISING = 1.0 - 0.7 * np.arange(1.0, 61.0) ** -0.5
 
@@ -25,6 +26,7 @@ class Gaussian:
         self.mean, self.sd = mean, sd
 
     def predict(self, curves, queries, horizon):
+        self.kinds = curves.kinds
         shape = (*queries.shape, 1)
         return Mixture(np.zeros(shape), np.full(shape, self.mean), np.full(shape, math.log(self.sd)))
 
@@ -244,6 +246,15 @@ def test_stream_with_irregular_steps_and_a_loss_equals_the_batch(forecaster):
         streamed = stream.update(loss, step)
         batch = forecaster.forecast(losses[:i], 60, "log_loss", steps[:i])
         np.testing.assert_allclose(streamed.median(), batch.median(), rtol=1e-4)
+
+
+@pytest.mark.parametrize(("metric", "kind"), [("accuracy", SHARE), ("log_loss", LOSS), ("unit", UNTOLD)])
+def test_engine_is_told_what_is_measured(metric, kind):
+    engine = Gaussian()
+    ec.Forecaster.around(engine).forecast([[0.3, 0.4], [0.5, 0.6]], 10, metric)
+    assert (engine.kinds == [kind, kind]).all()
+    ec.Forecaster.around(engine).stream(10, metric).update(0.3)
+    assert (engine.kinds == [kind]).all()
 
 
 def test_stream_refuses_to_go_back_and_keeps_its_state(forecaster):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from epochcast import metric as kinds
 from epochcast.errors import InputError
 from epochcast.metric import Metric, as_metric, metric_names
 
@@ -82,3 +83,19 @@ def test_metric_made_from_lists_and_integers_equals_the_one_from_floats() -> Non
 
     assert metric == Metric("m", False, (0.0, 1.0), (0.0, 1.0))
     assert hash(metric) == hash(Metric("m", False, (0.0, 1.0), (0.0, 1.0)))
+
+
+KINDS = {
+    kinds.SHARE: ["accuracy", "accuracy%", "error", "auc"],
+    kinds.LOSS: ["log_loss", "loss", "mse", "perplexity", "wer", "r2"],
+    kinds.UNTOLD: ["unit"],
+}
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in KINDS.items() for name in names])
+def test_kind_of_a_metric_follows_from_its_bounds(kind: float, name: str) -> None:
+    assert Metric.named(name).kind == kind
+
+
+def test_kind_of_a_metric_without_a_best_value_is_not_told() -> None:
+    assert Metric("reward", minimize=False, soft=(0.0, 10.0)).kind == kinds.UNTOLD

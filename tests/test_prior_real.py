@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from epochcast import metric
 from epochcast.errors import ConfigError, InputError
 from epochcast.metric import Metric
 from epochcast.normalize import Normalizer
@@ -181,6 +182,15 @@ def test_quantised_values_are_counts_of_examples() -> None:
     counts = curves.noisy * curves.examples[:, None]
     np.testing.assert_allclose(counts, np.round(counts), atol=1e-6)
     assert not np.allclose(curves.noiseless * curves.examples[:, None], np.round(counts), atol=1e-6)
+
+
+def test_kinds_are_those_of_the_metric_and_not_told_of_the_papers_curves(many: real.RealDraw) -> None:
+    made_of = many.ingredients
+    assert (many.kinds[made_of["loss"]] == metric.LOSS).all()
+    assert (many.kinds[made_of["accuracy"] | made_of["toggling"]] == metric.SHARE).all()
+    assert (many.kinds[made_of["paper"]] == metric.UNTOLD).all()
+    still = many.kinds[made_of["constant"]]
+    assert {metric.LOSS, metric.SHARE} == set(still)
 
 
 def test_observe_with_fresh_normals_follows_the_white_noise(many: real.RealDraw) -> None:
@@ -358,7 +368,8 @@ LOSS = replace(SMOOTH, loss=1.0)
 EFFECTS: list[tuple[str, real.RealPriorConfig, Callable[[np.ndarray], np.ndarray], int]] = [
     ("constant", BARE, lambda v: np.ptp(v, axis=1), -1),
     ("toggling", BARE, lambda v: np.array([len(np.unique(row)) for row in v]), -1),
-    ("barely_moving", SMOOTH, lambda v: np.ptp(v, axis=1), -1),
+    ("barely_moving", LOSS, lambda v: np.ptp(v, axis=1), -1),
+    ("barely_moving_accuracy", SMOOTH, lambda v: np.ptp(v, axis=1), -1),
     ("gap", COSINE, gain_of_the_last_half, +1),
     ("gap_noise", replace(COSINE, gap=1.0), lambda v: roughness(v[:, :40]), +1),
     ("noise_follows_schedule", replace(COSINE, smooth=0.0), roughness_decay, -1),
@@ -371,8 +382,10 @@ EFFECTS: list[tuple[str, real.RealPriorConfig, Callable[[np.ndarray], np.ndarray
     ("slow_start", SMOOTH, lambda v: np.abs(np.diff(v)).argmax(axis=1), +1),
     ("slow_accuracy", SMOOTH, lambda v: np.abs(np.diff(v)).argmax(axis=1), +1),
     ("worsening", LOSS, lambda v: v[:, -1] - v[:, 0], -1),
-    ("too_slow", SMOOTH, lambda v: np.ptp(v, axis=1), -1),
+    ("too_slow", LOSS, lambda v: np.ptp(v, axis=1), -1),
+    ("too_slow_accuracy", SMOOTH, lambda v: np.ptp(v, axis=1), -1),
     ("delay", SMOOTH, lambda v: v[:, 3] - v[:, 0], -1),
+    ("late_accuracy", SMOOTH, lambda v: v[:, 3] - v[:, 0], -1),
     ("stall", SMOOTH, lambda v: np.diff(v[:, 3:], n=2).max(axis=1), +1),  # the gain picks up again
     ("bad_start", LOSS, lambda v: v[:, 0], -1),
     ("overfitting", LOSS, lambda v: v.max(axis=1) - v[:, -1], +1),
@@ -422,11 +435,11 @@ def test_run_that_gets_worse_from_the_start_hardly_ever_takes_off() -> None:
 
 
 def test_run_that_is_too_slow_gains_steadily_and_often_in_proportion_to_its_clock() -> None:
-    values = draw(500, seed=24, config=replace(BARE, too_slow=1.0)).noiseless
+    values = draw(500, seed=24, config=replace(BARE, too_slow_accuracy=1.0)).noiseless
     slowest = np.ptp(values, axis=1) < 0.005
     shares = (values[:, 49] - values[:, 0]) / (values[:, -1] - values[:, 0])
     assert slowest.sum() > 100
-    assert shares[slowest].max() < 0.75
+    assert shares[slowest].max() < 0.8
     assert 0.4 < (np.abs(shares[slowest] - 49 / 99) < 0.01).mean() < 0.8
 
 

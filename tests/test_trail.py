@@ -5,8 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from epochcast.metric import LOSS, SHARE, UNTOLD
 from epochcast.prior import real
-from epochcast.trail import FIRST_UNIT, NO_VALUE, QUERY_FEATURES, SMALLEST_UNIT, TOKEN_FEATURES, Trail, running_mean
+from epochcast.trail import (
+    FIRST_UNIT,
+    KIND_FEATURE,
+    NO_VALUE,
+    QUERY_FEATURES,
+    SMALLEST_UNIT,
+    TOKEN_FEATURES,
+    Trail,
+    running_mean,
+)
 
 
 @pytest.fixture(scope="module")
@@ -81,3 +91,14 @@ def test_tokens_of_new_values_alone_equal_those_of_the_whole_run(first):
     np.testing.assert_allclose(new.tokens, whole.tokens[:, first:], atol=1e-12)
     newest = np.full((3, 1), 12)
     np.testing.assert_allclose(new.at(newest).tokens, whole.at(newest).tokens, atol=1e-12)
+
+
+@pytest.mark.parametrize("first", [0, 3])
+def test_every_token_says_what_is_measured_and_nothing_else_changes(first):
+    values = np.random.default_rng(5).random((3, 6))
+    steps = np.broadcast_to(np.arange(1.0, 7.0), values.shape)
+    told = Trail.of(steps, values, 50.0, first, np.array([LOSS, UNTOLD, SHARE])).tokens
+    assert (told[..., KIND_FEATURE] == [[LOSS], [UNTOLD], [SHARE]]).all()
+    untold = Trail.of(steps, values, 50.0, first).tokens
+    assert (untold[..., KIND_FEATURE] == UNTOLD).all()
+    np.testing.assert_array_equal(told[..., :KIND_FEATURE], untold[..., :KIND_FEATURE])

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import epochcast as ec
-from epochcast import weights
+from epochcast import runtime, weights
 from epochcast.errors import WeightsError
 
 WRITER = """
@@ -114,3 +114,9 @@ def test_shipped_file_that_was_changed_is_refused(tmp_path, monkeypatch):
 
 def test_registry_is_plain_json():
     assert json.loads((weights.FOLDER / "registry.json").read_text())["default"] in ec.models()
+
+
+def test_network_of_another_version_is_refused_with_the_way_out(monkeypatch):
+    monkeypatch.setattr(runtime, "TOKEN_FEATURES", 99)
+    with pytest.raises(WeightsError, match="99; export it again"):
+        ec.Forecaster("stream")

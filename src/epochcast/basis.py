@@ -50,16 +50,18 @@ class Basis:
         planned = float(self.grid or horizon)
         # A run of 300,000 iterations is read as one of 1,000 steps: the network has seen no longer ones.
         scale = min(LONGEST / planned, 1.0)
-        whole = Trail.of(scale * curves.steps, curves.values, scale * planned, first)
+        whole = Trail.of(scale * curves.steps, curves.values, scale * planned, first, curves.kinds)
         return whole.tokens, _question(whole.at(curves.lengths[:, None]), scale * queries[:, None])
 
-    def finished(self, values: Array, horizon: int, untrained: Array | None = None) -> Finished:
+    def finished(
+        self, values: Array, horizon: int, untrained: Array | None = None, kinds: Array | None = None
+    ) -> Finished:
         """Runs [curve, step] on steps 1, 2, 3, ..., and their values before training [curve] where they are welcome."""
         before = 0 if untrained is None else 1
         if untrained is not None:
             values = np.column_stack([untrained, values])
         steps = np.broadcast_to(np.arange(1.0 - before, horizon + 1.0), values.shape)
-        return Finished(Trail.of(steps, values, float(self.grid or horizon)), before)
+        return Finished(Trail.of(steps, values, float(self.grid or horizon), kinds=kinds), before)
 
 
 @dataclass(frozen=True)

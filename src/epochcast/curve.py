@@ -36,13 +36,15 @@ class Curves:
     values: Array  # [curve, value], padded with 0
     lengths: Lengths  # [curve]
     single: bool = False  # made from one curve rather than from a batch
+    kinds: Array | None = None  # [curve]: what is measured (`Metric.kind`), where it is told
 
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def __getitem__(self, index: slice) -> Curves:
+    def __getitem__(self, index: slice | Lengths) -> Curves:
         """Some of the curves."""
-        return Curves(self.steps[index], self.values[index], self.lengths[index])
+        kinds = None if self.kinds is None else self.kinds[index]
+        return Curves(self.steps[index], self.values[index], self.lengths[index], kinds=kinds)
 
     @cached_property
     def seen(self) -> Mask:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epochcast.errors import ConfigError
+from epochcast.metric import UNTOLD
 from epochcast.prior import paper, real
 from epochcast.prior.families import Array
 
@@ -27,6 +28,7 @@ _GAPS_RATE = 0.15  # of batches of the paper's curves: only some of their steps 
 _TYPICAL_STEPS = 100  # values of a run that `size` counts for: shorter runs come in larger batches
 _MOST_RUNS = 8  # times as many, at most
 _UNTRAINED_RATE = 0.4  # of batches: the value before training is known
+_TOLD_RATE = 0.85  # of runs: the kind of the metric is known
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class Episode:
     horizon: float
     values: Array  # [run, step]
     targets: Array  # [draw, run, step]
+    kinds: Array | None = None  # [run]: what is measured, as far as it is told
 
 
 class Episodes(Protocol):
@@ -104,14 +107,16 @@ class RealEpisodes:
         draw = real.sample(_runs(size, steps), rng, steps, horizon)
         noise = rng.standard_normal(draw.noisy.shape)  # mirrored, as in `_mirrored`
         targets = np.stack([draw.observe(noise), draw.observe(-noise)])
+        kinds = np.where(rng.random(len(draw.kinds)) < _TOLD_RATE, draw.kinds, UNTOLD)
         if rng.random() > _UNTRAINED_RATE:
-            return Episode(steps, horizon, draw.noisy, targets)
+            return Episode(steps, horizon, draw.noisy, targets, kinds)
         before = draw.untrained[:, None]
         return Episode(
             np.append(0.0, steps),
             horizon,
             np.concatenate([before, draw.noisy], axis=1),
             np.concatenate([np.broadcast_to(before, (2, *before.shape)), targets], axis=2),
+            kinds,
         )
 
     def validation(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:

@@ -97,7 +97,11 @@ class Forecaster:
         warn_on_contradiction(curves, metric)
         queries, notes = _queries(curves, horizon, at)
         normalizer = Normalizer.of(metric, _reference(curves, metric, reference))
-        unit = replace(curves, values=np.where(curves.seen, normalizer.forward(curves.values), 0.0))
+        unit = replace(
+            curves,
+            values=np.where(curves.seen, normalizer.forward(curves.values), 0.0),
+            kinds=np.full(len(curves), metric.kind),
+        )
         before = np.full(len(curves), untrained) if untrained is not None else reference
         if before is not None and getattr(self.engine, "reads_untrained", False):
             unit = _with_untrained(unit, normalizer.forward(before[:, None]))
@@ -220,7 +224,7 @@ def _thin(curves: Curves, cell: int) -> Curves:
     newest_of_bin[:, :-1] &= (bins[:, :-1] != bins[:, 1:]) | ~seen[:, 1:]
     rows = [(curves.steps[i, keep] / cell, curves.values[i, keep]) for i, keep in enumerate(newest_of_bin)]
     thinned = Curves.of([values for _, values in rows], [steps for steps, _ in rows])
-    return replace(thinned, single=curves.single)
+    return replace(thinned, single=curves.single, kinds=curves.kinds)
 
 
 @cache

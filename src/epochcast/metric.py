@@ -18,6 +18,10 @@ LARGEST_VALUE = 1e300
 SMALLEST_RANGE = 1e-300
 
 UNIT_INTERVAL = (0.0, 1.0)
+
+# Kinds of metrics, as a network is told them.
+LOSS, UNTOLD, SHARE = -1.0, 0.0, 1.0
+
 _INF = math.inf
 
 
@@ -74,6 +78,13 @@ class Metric:
     def best(self) -> float:
         """The best value possible, which may be infinite."""
         return self.hard[0] if self.minimize else self.hard[1]
+
+    @property
+    def kind(self) -> float:
+        """A LOSS is best at a finite value and can get worse without limit, a SHARE (accuracy) has two finite ends."""
+        if not self.transform or not math.isfinite(self.best):
+            return UNTOLD
+        return SHARE if math.isfinite(self.hard[1] - self.hard[0]) else LOSS
 
     @property
     def width(self) -> float:

@@ -181,6 +181,9 @@ class StreamModel(nn.Module):
         self.decode_hidden = Linear(config.decoder, config.decoder)
         self.head = Linear(config.decoder, 3 * config.outputs + 1, zero=True)
         _spread_components(self.head, torch.linspace(-3.0, 3.0, config.outputs), 1.0)
+        with torch.no_grad():  # a network that is never told what is measured must not care
+            self.embed.weight[trail.KIND_FEATURE] = 0.0
+            self.from_cutoff.weight[trail.KIND_FEATURE] = 0.0
 
     def encode(self, tokens: Tensor, past: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """States [batch, token, width] and all keys and values [layer, 2, batch, head, token, size]."""

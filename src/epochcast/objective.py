@@ -175,7 +175,7 @@ class StreamObjective:
         cutoffs = np.arange(count)
         queries = cutoffs[:, None] + _stratified(count - cutoffs, self.queries, rng)  # [cutoff, query] of later values
         steps = np.broadcast_to(episode.steps, episode.values.shape)
-        whole = Trail.of(steps, episode.values, episode.horizon)
+        whole = Trail.of(steps, episode.values, episode.horizon, kinds=episode.kinds)
         log_weights, means, log_scales = self._answer(whole, cutoffs[None], episode.steps[queries][None])
         targets = tensor(episode.targets[..., queries]).to(means.device)  # [draw, run, cutoff, query]
         return -torch.stack([gaussians_log_prob(log_weights, means, log_scales, y) for y in targets]).mean()

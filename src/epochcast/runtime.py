@@ -19,6 +19,7 @@ from epochcast.curve import Curves
 from epochcast.distributions import Array, Bars, Distribution, Mixture
 from epochcast.errors import InputError, WeightsError
 from epochcast.limits import HIDDEN, SMALLEST_LOG_SCALE
+from epochcast.trail import TOKEN_FEATURES
 from epochcast.weights import ModelFiles, find, read_safetensors
 
 MOST_VALUES = 200  # of a run without a grid: as many as networks are trained on
@@ -144,6 +145,12 @@ class StreamEngine:
         self.grid = basis.grid
         model = config["model"]
         self._memory_shape = (model["layers"], 2, model["heads"], model["width"] // model["heads"])
+        features = session.get_inputs()[0].shape[-1]
+        if features != TOKEN_FEATURES:
+            raise WeightsError(
+                f"{name} reads {features} features of a value where this version of epochcast has {TOKEN_FEATURES}; "
+                "export it again"
+            )
         self._past = [entry.name for entry in session.get_inputs() if entry.name.startswith("past")]
         self._outputs = [entry.name for entry in session.get_outputs()]
 
@@ -174,17 +181,17 @@ class StreamEngine:
         return question.read(raw)[:, 0]
 
     def predict_all_cutoffs(
-        self, values: Array, horizon: int, first: int = 0, untrained: Array | None = None
+        self, values: Array, horizon: int, first: int = 0, untrained: Array | None = None, kinds: Array | None = None
     ) -> Iterator[tuple[range, Mixture]]:
         """Forecasts of finished curves [curve, horizon] from every cutoff, in blocks of cutoffs.
 
         Yields (cutoffs, distribution [curve, cutoff, step]) with steps cutoffs[0] + 1..horizon. Each block's tokens
         join the keys and values of the earlier ones, so that nothing is encoded twice. `untrained` holds the values
-        before training [curve], for an engine that reads them.
+        before training [curve], for an engine that reads them, and `kinds` [curve] what is measured.
         """
         if horizon > self.most_values:
             raise InputError(f"horizon={horizon} is longer than the {self.most_values} values that {self.name} reads")
-        runs = self.basis.finished(values, horizon, untrained)
+        runs = self.basis.finished(values, horizon, untrained, kinds)
         memory = self.by_layer(self.empty_memory(len(values)))
         done = 0
         for start in range(first, horizon, _CUTOFF_BLOCK):

@@ -14,6 +14,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from epochcast.metric import UNTOLD
+
 Array = NDArray[np.float64]
 
 NO_VALUE = 0.5  # stands for the newest value before there is one
@@ -29,7 +31,8 @@ _SLOPE_DECAYS = (0.7, 0.95)
 _LOG_HUNDRED = np.log(100.0)
 _SHORTEST_AVERAGING = 256
 
-TOKEN_FEATURES = 8 + 3 * len(_SCALES) + 2 * len(_FREQUENCIES) + 2 * len(_MEMORIES) + 6
+KIND_FEATURE = 8 + 3 * len(_SCALES) + 2 * len(_FREQUENCIES) + 2 * len(_MEMORIES) + 6  # the last one of a token
+TOKEN_FEATURES = KIND_FEATURE + 1
 QUERY_FEATURES = 10 + 2 * len(_SLOPE_DECAYS)
 
 
@@ -69,9 +72,10 @@ class Trail:
     first: int = 0
 
     @classmethod
-    def of(cls, steps: Array, values: Array, horizon: float, first: int = 0) -> Trail:
+    def of(cls, steps: Array, values: Array, horizon: float, first: int = 0, kinds: Array | None = None) -> Trail:
         """Read values [run, n] at rising steps [run, n]; a value at step 0 is the untrained model's.
 
+        `kinds` [run] says what was measured: LOSS, SHARE, or UNTOLD, which it is by default.
         Tokens before cutoff `first` are left out: they are known already to whoever asks for those of new values.
         """
         move = values[..., 1:] - values[..., :-1]
@@ -90,6 +94,7 @@ class Trail:
             tokens[..., 0, :] = _start_token(horizon)
             of_values = tokens[..., 1:, :]
         _fill_tokens(of_values, steps, values, gap, unit, horizon)
+        tokens[..., KIND_FEATURE] = UNTOLD if kinds is None else kinds[:, None]
         return cls(
             tokens=tokens,
             step=_with_start(steps, 0.0),

@@ -219,7 +219,7 @@ class CurveSet:
         seen: Mask = np.arange(width) < lengths[:, None]
         source = self.normalised if normalised else self.values
         values, steps = (np.where(seen, array[:, :width], 0.0) for array in (source, self.step_grid))
-        curves = Curves(steps, values, lengths)
+        curves = Curves(steps, values, lengths, kinds=np.array([metric.kind for metric in self.metrics])[self.task])
         if not with_untrained or self.untrained is None:
             return curves
         return _begun(curves, self._normalised(self.untrained[:, None])[:, 0] if normalised else self.untrained)
@@ -264,7 +264,7 @@ def _begun(curves: Curves, before: Array) -> Curves:
     steps, values = (np.pad(array, ((0, 0), (1, 0))) for array in (curves.steps, curves.values))
     steps[~known], values[~known] = np.roll(steps[~known], -1, axis=1), np.roll(values[~known], -1, axis=1)
     values[known, 0] = before[known]
-    return Curves(steps, values, curves.lengths + known)
+    return replace(curves, steps=steps, values=values, lengths=curves.lengths + known)
 
 
 def _ended_at_divergence(values: Array) -> Array:

@@ -55,6 +55,7 @@ _TABLES: tuple[tuple[str, Cell], ...] = (
     ("Log-likelihood, median over curves", lambda row: f"{row.log_likelihood_median:.2f}"),
     ("Log-likelihood, mean over curves", lambda row: _short(row.log_likelihood)),
     ("Squared error of the median, mean over curves, x 1000", lambda row: f"{1e3 * row.squared_error_median:.2f}"),
+    ("Squared error of the median, median over curves", lambda row: f"{row.squared_error_median_typical:.1e}"),
     ("CRPS, mean over curves, x 1000", lambda row: f"{1e3 * row.crps:.1f}"),
     ("Coverage of the central 90 %", lambda row: f"{row.coverage90:.2f}"),
     ("Distance of the PIT from uniform (Kolmogorov-Smirnov)", lambda row: f"{row.pit_ks:.2f}"),

@@ -45,7 +45,7 @@ class AllCutoffs(Protocol):
     """An engine that forecasts finished runs from every cutoff in one pass, such as a streaming network."""
 
     def predict_all_cutoffs(
-        self, values: Array, horizon: int, first: int = 0, untrained: Array | None = None
+        self, values: Array, horizon: int, first: int = 0, untrained: Array | None = None, kinds: Array | None = None
     ) -> Iterable[tuple[Sequence[int], Distribution]]: ...
 
 
@@ -193,7 +193,8 @@ def _in_one_pass(
     before = None
     if runs.untrained is not None and getattr(engine, "reads_untrained", False):
         before = normalizer.forward(runs.untrained[:, None])[:, 0]
-    for block, mixture in engine.predict_all_cutoffs(normalizer.forward(runs.values), horizon, untrained=before):
+    unit, kinds = normalizer.forward(runs.values), np.full(len(runs), metric.kind)
+    for block, mixture in engine.predict_all_cutoffs(unit, horizon, untrained=before, kinds=kinds):
         for position, cutoff in enumerate(block):
             if cutoff not in wanted:
                 continue

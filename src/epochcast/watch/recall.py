@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,4 +141,5 @@ def _batches(shared: NDArray[np.int64], lengths: NDArray[np.int64]) -> Iterator[
 def _chosen(curves: Curves, index: Index) -> Curves:
     """Some curves, padded no further than they need."""
     width = int(curves.lengths[index].max())
-    return Curves(curves.steps[index, :width], curves.values[index, :width], curves.lengths[index])
+    some = curves[index]
+    return replace(some, steps=some.steps[:, :width], values=some.values[:, :width])

@@ -22,7 +22,7 @@ class RealPriorConfig:
     """Rates of the ingredients, each a probability; what a rate is a share of is said beside it."""
 
     # Whole curves, at most one each: shares of all curves. The rest are ordinary runs.
-    paper: float = 0.03  # a curve of the paper's prior with its white noise
+    paper: float = 0.08  # a curve of the paper's prior with its white noise
     constant: float = 0.04  # never moves at all
     toggling: float = 0.03  # a constant guess that changes: jumps between a few levels around chance
 
@@ -31,8 +31,8 @@ class RealPriorConfig:
     first_as_reference: float = 0.15  # of losses: normalised by their first value, for want of an untrained one
 
     # The learning-rate schedule, at most one each: shares of ordinary runs.
-    cosine: float = 0.24
-    polynomial: float = 0.16  # linear, root or square, some after a long hold
+    cosine: float = 0.27
+    polynomial: float = 0.13  # linear, root or square, some after a long hold
     exponential: float = 0.04
     drops: float = 0.22  # one to three sudden drops
     restarts: float = 0.03  # cosine cycles
@@ -43,7 +43,7 @@ class RealPriorConfig:
     rest: float = 0.30  # of cosine and polynomial ones: the rate does not decay to zero
     warmup: float = 0.25
     paced: float = 0.75  # progress goes with the sum of learning rates, not with the number of steps
-    gap: float = 0.82  # a high learning rate holds the curve below its trend until the schedule ends
+    gap: float = 0.80  # a high learning rate holds the curve below its trend until the schedule ends
     gap_noise: float = 0.90  # of runs with a gap: fluctuations in proportion to it
     noise_follows_schedule: float = 0.85
 
@@ -52,12 +52,15 @@ class RealPriorConfig:
     slow_start: float = 0.25  # sigmoid: an inflection before the fastest gain
     slow_accuracy: float = 0.25  # of accuracies: the same, since the loss must fall a while before a guess changes
     worsening: float = 0.04  # of losses: the trend goes the wrong way from the start
-    bad_start: float = 0.07  # the first steps make the model much worse than untrained
-    delay: float = 0.05  # nothing happens at first
+    bad_start: float = 0.07  # of losses: the first steps make the model much worse than untrained
+    delay: float = 0.02  # nothing happens at first
+    late_accuracy: float = 0.06  # of accuracies: the same, since the model keeps guessing one class at first
     silent_delay: float = 0.90  # of these: without noise, too: the model makes one constant guess
     stall: float = 0.05  # a plateau on the way
-    too_slow: float = 0.08  # the learning rate is much too small: only the first part of a decay is seen
-    barely_moving: float = 0.24  # a full curve in miniature, close to its start
+    too_slow: float = 0.10  # of losses: the learning rate is much too small: only the first part of a decay is seen
+    too_slow_accuracy: float = 0.03  # of accuracies: the same
+    barely_moving: float = 0.28  # of losses: a full curve in miniature, close to its start
+    barely_moving_accuracy: float = 0.09  # of accuracies: the same
     overfitting: float = 0.21  # of what was gained some is lost after an onset
     overfitting_at_turn: float = 0.50  # of these, if the schedule has a sudden turn: it begins there
     double_descent: float = 0.05  # worse for a while, then better again
@@ -71,7 +74,7 @@ class RealPriorConfig:
     correlated: float = 0.50
     heavy_tailed: float = 0.35
     dips: float = 0.12  # single evaluations that come out much worse
-    quantised: float = 0.40  # of accuracies: a share of n validation examples
+    quantised: float = 0.50  # of accuracies: a share of n validation examples
 
     def __post_init__(self) -> None:
         rates = asdict(self)
@@ -96,10 +99,20 @@ _PARENTS = {
     **dict.fromkeys(("ends_at_horizon", "warmup", "paced", "gap", "noise_follows_schedule"), "scheduled"),
     **dict.fromkeys(("hold", "rest"), "annealed"),
     "gap_noise": "gap",
-    "silent_delay": "delay",
-    **dict.fromkeys(("quantised", "slow_accuracy"), "accuracy"),
-    "worsening": "loss",
+    "silent_delay": "waiting",
+    **dict.fromkeys(("worsening", "bad_start", "too_slow", "barely_moving"), "loss"),
+    **dict.fromkeys(("slow_accuracy", "late_accuracy", "too_slow_accuracy", "barely_moving_accuracy"), "accuracy"),
+    "quantised": "accuracy",
     "overfitting_at_turn": "overfitting",
+}
+
+
+# What happens to accuracies at a rate of their own: the name for both, and the ingredient it is the same as.
+_UNIONS = {
+    "slow_accuracy": ("slow", "slow_start"),
+    "late_accuracy": ("waiting", "delay"),
+    "too_slow_accuracy": ("weak", "too_slow"),
+    "barely_moving_accuracy": ("small", "barely_moving"),
 }
 
 
@@ -120,6 +133,9 @@ def draw_ingredients(size: int, config: RealPriorConfig, rng: np.random.Generato
             has[name] = (rng.random(size) < rate) & has[parent(name) or "ordinary"]
         if name == "loss":
             has["accuracy"] = has["ordinary"] & ~has["loss"]
+        if name in _UNIONS:
+            union, other = _UNIONS[name]
+            has[union] = has[other] | has[name]
     return has
 
 

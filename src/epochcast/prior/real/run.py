@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from epochcast.metric import LOSS, SHARE
 from epochcast.prior.families import Array
 from epochcast.prior.real import noise, trend
 from epochcast.prior.real.config import Mask
@@ -33,6 +34,7 @@ class Runs:
     noiseless: Array  # [curve, step]
     white_sd: Array  # [curve, step]
     untrained: Array  # [curve]
+    kinds: Array  # [curve]: LOSS, SHARE or UNTOLD
     examples: Array  # [curve], 0 where the metric is not quantised
 
 
@@ -65,8 +67,8 @@ def _gap(schedule: Schedule, has: Ingredients, rng: np.random.Generator) -> tupl
 
 def _pace(has: Ingredients, rng: np.random.Generator) -> Array:
     """The share of a decay that each run gets through, [curve, 1]; 1 where there is time for all of it."""
-    pace = np.ones((len(has["too_slow"]), 1))
-    rows = np.flatnonzero(has["too_slow"])
+    pace = np.ones((len(has["weak"]), 1))
+    rows = np.flatnonzero(has["weak"])
     pace[rows] = trend.slow_pace(len(rows), rng)
     return pace
 
@@ -76,14 +78,13 @@ def _trend(
 ) -> Array:
     """The falling error [curve, step] above a floor that moves with the schedule."""
     clock = np.where(has["paced"][:, None], schedule.clock, grid.steps)
-    for name, changed in (("delay", trend.delayed), ("stall", trend.stalled)):
+    for name, changed in (("waiting", trend.delayed), ("stall", trend.stalled)):
         rows = np.flatnonzero(has[name])
         clock[rows] = changed(clock[rows], grid.horizon, rng)
     start = np.ones((len(clock), 1))
     rows = np.flatnonzero(has["bad_start"])
     start[rows, 0] = trend.bad_start(len(rows), rng)
-    slow = has["slow_start"] | has["slow_accuracy"]
-    return floor + (start - floor) * trend.decay(clock, grid.horizon, pace, has["second_decay"], slow, rng)
+    return floor + (start - floor) * trend.decay(clock, grid.horizon, pace, has["second_decay"], has["slow"], rng)
 
 
 def _noise_scale(grid: Grid, schedule: Schedule, error: Array, has: Ingredients, rng: np.random.Generator) -> Array:
@@ -143,7 +144,7 @@ def _worsen(error: Array, has: Ingredients, rng: np.random.Generator) -> None:
 
 def _shrink(error: Array, scales: Array, has: Ingredients, rng: np.random.Generator) -> None:
     """Runs that barely move, with noise that shrinks less than they do."""
-    rows = np.flatnonzero(has["barely_moving"])
+    rows = np.flatnonzero(has["small"])
     factor = log_uniform(3e-5, 0.05, (len(rows), 1), rng)
     error[rows] = trend.miniature(error[rows], factor, rng)
     scales[:, rows] *= factor ** rng.random(factor.shape)
@@ -187,7 +188,8 @@ def loss_level(error: Array) -> Array:
 def _measured(error: Array, white: Array, has: Ingredients, rng: np.random.Generator) -> Runs:
     """From relative errors to normalised values: losses are squeezed, accuracies run straight from chance to 1."""
     size = len(error)
-    runs = Runs(np.empty_like(error), np.empty_like(error), np.empty(size), np.zeros(size))
+    kinds = np.where(has["loss"], LOSS, SHARE)
+    runs = Runs(np.empty_like(error), np.empty_like(error), np.empty(size), kinds, np.zeros(size))
 
     rows = np.flatnonzero(has["loss"])
     losses, sd = np.maximum(error[rows], 0.0), white[rows]

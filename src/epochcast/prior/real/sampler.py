@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epochcast.errors import InputError
+from epochcast.metric import LOSS, SHARE, UNTOLD
 from epochcast.prior import paper
 from epochcast.prior.families import Array
 from epochcast.prior.real.config import Mask, RealPriorConfig, Rows, draw_ingredients
@@ -33,6 +34,7 @@ class RealDraw:
     noiseless: Array  # [curve, step]
     white_sd: Array  # [curve, step]
     untrained: Array  # [curve], the value before training
+    kinds: Array  # [curve], what is measured: LOSS, SHARE, or UNTOLD for the paper's curves
     examples: Array  # [curve], validation examples that the metric counts; 0 where it is not quantised
     ingredients: dict[str, Mask]  # [curve] each: what the curve was made of
 
@@ -52,10 +54,11 @@ def _observed(values: Array, unbounded: Mask, examples: Array) -> Array:
 def constant(grid: Grid, size: int, rng: np.random.Generator) -> Runs:
     """Runs that never move: as untrained, at the worst value, or anywhere."""
     kind = rng.random(size)
-    untrained = np.where(rng.random(size) < 0.5, loss_level(np.ones(size)), chance_level(size, rng))
+    kinds = np.where(rng.random(size) < 0.5, LOSS, SHARE)
+    untrained = np.where(kinds == LOSS, loss_level(np.ones(size)), chance_level(size, rng))
     level = np.where(kind < 0.5, untrained, np.where(kind < 0.75, 0.0, rng.random(size)))
     still = np.zeros((size, len(grid.steps)))
-    return Runs(level[:, None] + still, still, untrained, np.zeros(size))
+    return Runs(level[:, None] + still, still, untrained, kinds, np.zeros(size))
 
 
 def toggling(grid: Grid, size: int, rng: np.random.Generator) -> Runs:
@@ -67,7 +70,7 @@ def toggling(grid: Grid, size: int, rng: np.random.Generator) -> Runs:
     choice = (4.0 * rng.random((size, len(grid.steps))) ** favour).astype(np.int64)
     settled = grid.steps > rng.uniform(0.3, 2.0, (size, 1)) * grid.horizon
     values = np.take_along_axis(levels, np.where(settled, 0, choice), axis=1)
-    return Runs(values, np.zeros_like(values), chance, np.zeros(size))
+    return Runs(values, np.zeros_like(values), chance, np.full(size, SHARE), np.zeros(size))
 
 
 def paper_curves(grid: Grid, size: int, rng: np.random.Generator) -> Runs:
@@ -87,13 +90,14 @@ def paper_curves(grid: Grid, size: int, rng: np.random.Generator) -> Runs:
     curves = paper.evaluate(parameters, steps)
     values, first = np.clip(curves[:, : len(grid.steps)], 0.0, 1.0), curves[:, len(grid.steps)]
     sd = np.exp(parameters[:, paper.NAMES.index("log_sigma"), None])
-    return Runs(values, np.repeat(sd, len(grid.steps), axis=1), rng.random(size) * first, np.zeros(size))
+    white_sd = np.repeat(sd, len(grid.steps), axis=1)
+    return Runs(values, white_sd, rng.random(size) * first, np.full(size, UNTOLD), np.zeros(size))
 
 
 def _chunk(grid: Grid, size: int, config: RealPriorConfig, rng: np.random.Generator) -> RealDraw:
     has = draw_ingredients(size, config, rng)
     shape = (size, len(grid.steps))
-    runs = Runs(np.empty(shape), np.empty(shape), np.empty(size), np.empty(size))
+    runs = Runs(np.empty(shape), np.empty(shape), np.empty(size), np.empty(size), np.empty(size))
     rows = np.flatnonzero(has["ordinary"])
     _put(runs, rows, ordinary(grid, {name: mask[rows] for name, mask in has.items()}, rng))
     for name, kind in (("paper", paper_curves), ("constant", constant), ("toggling", toggling)):
@@ -101,13 +105,14 @@ def _chunk(grid: Grid, size: int, config: RealPriorConfig, rng: np.random.Genera
         _put(runs, rows, kind(grid, len(rows), rng))
     z = rng.standard_normal(shape)
     noisy = _observed(runs.noiseless + runs.white_sd * z, has["paper"], runs.examples)
-    return RealDraw(noisy, runs.noiseless, runs.white_sd, runs.untrained, runs.examples, has)
+    return RealDraw(noisy, runs.noiseless, runs.white_sd, runs.untrained, runs.kinds, runs.examples, has)
 
 
 def _put(whole: Runs, rows: Rows, part: Runs) -> None:
     whole.noiseless[rows] = part.noiseless
     whole.white_sd[rows] = part.white_sd
     whole.untrained[rows] = part.untrained
+    whole.kinds[rows] = part.kinds
     whole.examples[rows] = part.examples
 
 
@@ -135,6 +140,7 @@ def _joined(draws: list[RealDraw]) -> RealDraw:
         noiseless=np.concatenate([draw.noiseless for draw in draws]),
         white_sd=np.concatenate([draw.white_sd for draw in draws]),
         untrained=np.concatenate([draw.untrained for draw in draws]),
+        kinds=np.concatenate([draw.kinds for draw in draws]),
         examples=np.concatenate([draw.examples for draw in draws]),
         ingredients={name: np.concatenate([draw.ingredients[name] for draw in draws]) for name in draws[0].ingredients},
     )

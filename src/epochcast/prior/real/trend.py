@@ -80,7 +80,7 @@ def gap(felt: Array, final: Array, noisy: Mask, rng: np.random.Generator) -> Arr
     size = (len(felt), 1)
     height = rng.beta(1.1, 1.7, size) * (1.0 - final)
     height *= np.where(noisy[:, None], 1.0, log_uniform(0.003, 0.3, size, rng))
-    return height * felt ** log_uniform(0.5, 2.0, size, rng)
+    return height * felt ** rng.lognormal(0.0, 0.3, size)
 
 
 def bad_start(size: int, rng: np.random.Generator) -> Array:
