@@ -52,7 +52,8 @@ FIGURES: dict[str, dict[str, Rates]] = {
         "rest": COSINE | {"gap": 1.0, "gap_noise": 1.0},
         "warmup": COSINE | SMOOTH | {"paced": 1.0},
         "paced": COSINE | SMOOTH,
-        "gap": COSINE | SMOOTH,
+        "gap": COSINE | SMOOTH | {"loss": 1.0},
+        "gap_accuracy": COSINE | SMOOTH,
         "gap_noise": COSINE | {"gap": 1.0},
         "noise_follows_schedule": COSINE,
     },
@@ -92,7 +93,7 @@ def roughness(values: Array) -> Array:
 
 SHOWS: dict[str, Callable[[Array], Array]] = {
     **dict.fromkeys(("delay", "late_accuracy", "silent_delay", "stall", "slow_start", "slow_accuracy"), lateness),
-    **dict.fromkeys(("too_slow", "too_slow_accuracy", "gap", "hold", "loss", "bad_start"), lateness),
+    **dict.fromkeys(("too_slow", "too_slow_accuracy", "gap", "gap_accuracy", "hold", "loss", "bad_start"), lateness),
     **dict.fromkeys(("double_descent", "spikes", "dips", "restarts"), drawdown),
     **dict.fromkeys(("overfitting", "overfitting_at_turn", "collapse", "worsening"), final_fall),
     **dict.fromkeys(("gap_noise", "noise_follows_schedule", "noise_decays", "noise_follows_error"), roughness),

@@ -371,6 +371,7 @@ EFFECTS: list[tuple[str, real.RealPriorConfig, Callable[[np.ndarray], np.ndarray
     ("barely_moving", LOSS, lambda v: np.ptp(v, axis=1), -1),
     ("barely_moving_accuracy", SMOOTH, lambda v: np.ptp(v, axis=1), -1),
     ("gap", COSINE, gain_of_the_last_half, +1),
+    ("gap_accuracy", COSINE, gain_of_the_last_half, +1),
     ("gap_noise", replace(COSINE, gap=1.0), lambda v: roughness(v[:, :40]), +1),
     ("noise_follows_schedule", replace(COSINE, smooth=0.0), roughness_decay, -1),
     ("paced", COSINE, lambda v: gain_of_the_last_half(v), -1),

@@ -28,7 +28,7 @@ _GAPS_RATE = 0.15  # of batches of the paper's curves: only some of their steps 
 _TYPICAL_STEPS = 100  # values of a run that `size` counts for: shorter runs come in larger batches
 _MOST_RUNS = 8  # times as many, at most
 _UNTRAINED_RATE = 0.4  # of batches: the value before training is known
-_TOLD_RATE = 0.85  # of runs: the kind of the metric is known
+_TOLD_RATE = 0.88  # of runs: the kind of the metric is known
 
 
 @dataclass(frozen=True)

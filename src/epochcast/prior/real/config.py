@@ -22,8 +22,8 @@ class RealPriorConfig:
     """Rates of the ingredients, each a probability; what a rate is a share of is said beside it."""
 
     # Whole curves, at most one each: shares of all curves. The rest are ordinary runs.
-    paper: float = 0.08  # a curve of the paper's prior with its white noise
-    constant: float = 0.04  # never moves at all
+    paper: float = 0.11  # a curve of the paper's prior with its white noise
+    constant: float = 0.05  # never moves at all
     toggling: float = 0.03  # a constant guess that changes: jumps between a few levels around chance
 
     # What is measured.
@@ -43,7 +43,8 @@ class RealPriorConfig:
     rest: float = 0.30  # of cosine and polynomial ones: the rate does not decay to zero
     warmup: float = 0.25
     paced: float = 0.75  # progress goes with the sum of learning rates, not with the number of steps
-    gap: float = 0.80  # a high learning rate holds the curve below its trend until the schedule ends
+    gap: float = 0.72  # a high learning rate holds the curve below its trend until the schedule ends
+    gap_accuracy: float = 0.40  # of accuracies: the same
     gap_noise: float = 0.90  # of runs with a gap: fluctuations in proportion to it
     noise_follows_schedule: float = 0.85
 
@@ -98,7 +99,8 @@ _PARENTS = {
     "first_as_reference": "loss",
     **dict.fromkeys(("ends_at_horizon", "warmup", "paced", "gap", "noise_follows_schedule"), "scheduled"),
     **dict.fromkeys(("hold", "rest"), "annealed"),
-    "gap_noise": "gap",
+    "gap_accuracy": "scheduled accuracies",
+    "gap_noise": "held",
     "silent_delay": "waiting",
     **dict.fromkeys(("worsening", "bad_start", "too_slow", "barely_moving"), "loss"),
     **dict.fromkeys(("slow_accuracy", "late_accuracy", "too_slow_accuracy", "barely_moving_accuracy"), "accuracy"),
@@ -109,6 +111,7 @@ _PARENTS = {
 
 # What happens to accuracies at a rate of their own: the name for both, and the ingredient it is the same as.
 _UNIONS = {
+    "gap_accuracy": ("held", "gap"),
     "slow_accuracy": ("slow", "slow_start"),
     "late_accuracy": ("waiting", "delay"),
     "too_slow_accuracy": ("weak", "too_slow"),
@@ -133,6 +136,7 @@ def draw_ingredients(size: int, config: RealPriorConfig, rng: np.random.Generato
             has[name] = (rng.random(size) < rate) & has[parent(name) or "ordinary"]
         if name == "loss":
             has["accuracy"] = has["ordinary"] & ~has["loss"]
+            has["scheduled accuracies"] = has["scheduled"] & has["accuracy"]
         if name in _UNIONS:
             union, other = _UNIONS[name]
             has[union] = has[other] | has[name]

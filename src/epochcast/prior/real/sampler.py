@@ -53,10 +53,11 @@ def _observed(values: Array, unbounded: Mask, examples: Array) -> Array:
 
 def constant(grid: Grid, size: int, rng: np.random.Generator) -> Runs:
     """Runs that never move: as untrained, at the worst value, or anywhere."""
-    kind = rng.random(size)
+    place = rng.random(size)
     kinds = np.where(rng.random(size) < 0.5, LOSS, SHARE)
     untrained = np.where(kinds == LOSS, loss_level(np.ones(size)), chance_level(size, rng))
-    level = np.where(kind < 0.5, untrained, np.where(kind < 0.75, 0.0, rng.random(size)))
+    lost = np.where(kinds == LOSS, 0.9, 0.6)  # a loss that diverges at once is as bad as can be from then on
+    level = np.where(place < 0.5, untrained, np.where(place < lost, 0.0, rng.random(size)))
     still = np.zeros((size, len(grid.steps)))
     return Runs(level[:, None] + still, still, untrained, kinds, np.zeros(size))
 
