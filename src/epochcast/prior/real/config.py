@@ -39,7 +39,7 @@ class RealPriorConfig:
 
     # What a schedule does: shares of the runs that have one.
     ends_at_horizon: float = 0.85  # the others end earlier or would end later
-    hold: float = 0.15  # of cosine and polynomial ones: the rate is held for a while before it decays
+    hold: float = 0.20  # of cosine and polynomial ones: the rate is held for a while before it decays
     rest: float = 0.30  # of cosine and polynomial ones: the rate does not decay to zero
     warmup: float = 0.25
     paced: float = 0.75  # progress goes with the sum of learning rates, not with the number of steps
