@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import epochcast as ec
 from epochcast.benchmarks import digits_bench
+from epochcast.curve import Curves
 from epochcast.experiments import real
 from epochcast.forecaster import load_engine
+from epochcast.metric import LOSS, SHARE
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +37,15 @@ def test_same_interval_of_the_papers_prior_does_not(forecaster):
     """The negative control: a model that knows no schedules is sure that nothing will come."""
     low, high = ec.Forecaster("stream").forecast(plateau(0), horizon=120, metric="accuracy").final.interval(0.95)
     assert not low < 0.624 < high
+
+
+def test_accuracy_that_jumps_about_is_more_likely_to_gain_late_than_a_loss_of_the_same_shape():
+    runs = np.stack([plateau(seed) for seed in range(5)])
+    seen = Curves.of(np.concatenate([runs, runs]))
+    told = replace(seen, kinds=np.repeat([SHARE, LOSS], 5))
+    late = load_engine("real").predict(told, np.full((10, 1), 120.0), 120.0)
+    gains = 1.0 - late.cdf(np.full((10, 1), 0.58))
+    assert gains[:5].mean() > 2.0 * gains[5:].mean()
 
 
 def test_ten_nearly_constant_values_give_an_interval_narrower_than_a_bin_of_the_paper(forecaster):

@@ -31,15 +31,15 @@ class RealPriorConfig:
     first_as_reference: float = 0.15  # of losses: normalised by their first value, for want of an untrained one
 
     # The learning-rate schedule, at most one each: shares of ordinary runs.
-    cosine: float = 0.33
-    polynomial: float = 0.10  # linear, root or square, some after a long hold
+    cosine: float = 0.36
+    polynomial: float = 0.08  # linear, root or square, some after a long hold
     exponential: float = 0.04
     drops: float = 0.20  # one to three sudden drops
     restarts: float = 0.03  # cosine cycles
 
     # What a schedule does: shares of the runs that have one.
     ends_at_horizon: float = 0.85  # the others end earlier or would end later
-    hold: float = 0.20  # of cosine and polynomial ones: the rate is held for a while before it decays
+    hold: float = 0.12  # of cosine and polynomial ones: the rate is held for a while before it decays
     rest: float = 0.30  # of cosine and polynomial ones: the rate does not decay to zero
     warmup: float = 0.25
     paced: float = 0.75  # progress goes with the sum of learning rates, not with the number of steps

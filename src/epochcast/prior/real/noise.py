@@ -54,7 +54,7 @@ def of_gap(gap: Array, loss: Mask, rng: np.random.Generator) -> Array:
     Overconfident mistakes make a loss jump about by more than a smaller rate will ever gain.
     """
     size = (len(gap), 1)
-    return np.where(loss[:, None], log_uniform(0.06, 2.0, size, rng), log_uniform(0.022, 0.3, size, rng)) * gap
+    return np.where(loss[:, None], log_uniform(0.06, 2.0, size, rng), log_uniform(0.027, 0.3, size, rng)) * gap
 
 
 def correlated(grid: Grid, size: int, rng: np.random.Generator) -> Array:
