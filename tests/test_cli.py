@@ -51,6 +51,12 @@ def test_forecast_of_text_without_numbers_is_refused():
     assert "holds no values" in result.stderr
 
 
+def test_forecast_of_words_says_that_numbers_are_missing():
+    result = run("forecast", "-", "--metric", "accuracy", "--horizon", "50", stdin="a\nb\n")
+    assert result.returncode != 0
+    assert "no column of numbers" in result.stderr
+
+
 def test_forecast_writes_a_plot(log, tmp_path):
     picture = tmp_path / "fan.png"
     arguments = ("--column", "val_acc", "--metric", "accuracy", "--horizon", "60", "--cutoff", "10")

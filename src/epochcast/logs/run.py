@@ -41,6 +41,8 @@ class Run:
             if name not in self.metrics:
                 raise InputError(f"{self.path} has no column {shown(name)}; it has {list_names(self.metrics)}")
             return name, self.metrics[name]
+        if not self.metrics:
+            raise InputError(f"{self.path} has no column of numbers; give one value per line, or a table with a header")
         if len(self.metrics) != 1:
             raise InputError(f"{self.path} has {len(self.metrics)} columns; name one: {list_names(self.metrics)}")
         return next(iter(self.metrics.items()))
