@@ -53,7 +53,7 @@ def test_forecast_of_text_without_numbers_is_refused():
 
 def test_forecast_of_words_says_that_numbers_are_missing():
     result = run("forecast", "-", "--metric", "accuracy", "--horizon", "50", stdin="a\nb\n")
-    assert result.returncode != 0
+    assert result.returncode == 2
     assert "no column of numbers" in result.stderr
 
 
