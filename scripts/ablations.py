@@ -20,7 +20,7 @@ from rich.console import Console
 from epochcast.model import ModelConfig
 from epochcast.train import TrainConfig, Trainer
 
-STREAM = TrainConfig(model=ModelConfig(layers=4, width=96, heads=3, hidden=384, decoder=192))
+STREAM = TrainConfig(model=ModelConfig(layers=4, width=96, heads=3, hidden=384, decoder=192), queries=4)
 SET = replace(STREAM, model=ModelConfig("set", "mixture", layers=4, width=96, heads=3, hidden=384, outputs=12))
 BARS = replace(SET, model=replace(SET.model, head="bars", outputs=1000))
 

@@ -63,7 +63,7 @@ FIGURES: dict[str, dict[str, Rates]] = {
         **{name: SMOOTH | {"loss": 1.0} for name in ("worsening", "bad_start", "too_slow", "overfitting")},
         "silent_delay": {"delay": 1.0},
         "overfitting_at_turn": SMOOTH | {"loss": 1.0, "overfitting": 1.0, "drops": 1.0, "ends_at_horizon": 1.0},
-        **dict.fromkeys(("double_descent", "spikes", "collapse"), SMOOTH),
+        **dict.fromkeys(("unstable", "double_descent", "spikes", "collapse"), SMOOTH),
     },
     "noise": {
         name: {} for name in ("smooth", "noise_decays", "noise_follows_error", "correlated", "heavy_tailed", "dips")
@@ -94,7 +94,7 @@ def roughness(values: Array) -> Array:
 SHOWS: dict[str, Callable[[Array], Array]] = {
     **dict.fromkeys(("delay", "late_accuracy", "silent_delay", "stall", "slow_start", "slow_accuracy"), lateness),
     **dict.fromkeys(("too_slow", "too_slow_accuracy", "gap", "gap_accuracy", "hold", "loss", "bad_start"), lateness),
-    **dict.fromkeys(("double_descent", "spikes", "dips", "restarts"), drawdown),
+    **dict.fromkeys(("unstable", "double_descent", "spikes", "dips", "restarts"), drawdown),
     **dict.fromkeys(("overfitting", "overfitting_at_turn", "collapse", "worsening"), final_fall),
     **dict.fromkeys(("gap_noise", "noise_follows_schedule", "noise_decays", "noise_follows_error"), roughness),
     **dict.fromkeys(("correlated", "heavy_tailed", "cosine", "polynomial", "drops"), roughness),

@@ -390,6 +390,7 @@ EFFECTS: list[tuple[str, real.RealPriorConfig, Callable[[np.ndarray], np.ndarray
     ("stall", SMOOTH, lambda v: np.diff(v[:, 3:], n=2).max(axis=1), +1),  # the gain picks up again
     ("bad_start", LOSS, lambda v: v[:, 0], -1),
     ("overfitting", LOSS, lambda v: v.max(axis=1) - v[:, -1], +1),
+    ("unstable", SMOOTH, drawdown, +1),
     ("double_descent", SMOOTH, recovered, +1),
     ("spikes", SMOOTH, recovered, +1),
     ("collapse", LOSS, lambda v: v[:, -1], -1),
@@ -412,6 +413,17 @@ def test_ingredient_moves_its_statistic_the_right_way(name, base, statistic, sig
 
     assert larger(sign * with_it, sign * without)
     assert not larger(sign * again, sign * without)  # two draws without it do not differ
+
+
+def test_gap_closes_last_where_high_rates_are_all_alike() -> None:
+    """As in NAS-Bench-201: at half of the rate most of a gap is still open, at a tenth hardly any."""
+    felt = np.repeat([[1.0, 0.5, 0.1, 0.0]], 5_000, axis=0)
+    gap = trend.gap(felt, np.zeros((5_000, 1)), np.ones(5_000, dtype=bool), np.random.default_rng(29))
+    assert (np.diff(gap, axis=1) <= 0.0).all()
+    assert (gap[:, -1] == 0.0).all()
+    half, tenth = (gap[:, k] / gap[:, 0] for k in (1, 2))
+    assert 0.1 < (half > 0.65).mean() < 0.5  # more open than any power of 0.6 or more would leave it
+    assert (tenth[half > 0.65] < 0.3).mean() > 0.5
 
 
 def test_overfitting_at_turn_never_begins_before_the_first_drop() -> None:
@@ -522,16 +534,34 @@ def test_sample_grid_with_the_same_seed_is_equal() -> None:
 # The development curves ----------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def comparison() -> ModuleType:
-    path = ROOT / "scripts" / "compare_real_prior.py"
-    spec = importlib.util.spec_from_file_location("compare_real_prior", path)
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
+    sys.modules[spec.name] = module  # dataclasses look their module up, and scripts each other
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def comparison() -> ModuleType:
+    return script("compare_real_prior")
+
+
+@IN_A_CHECKOUT
+def test_weighing_finds_the_rate_that_curves_were_drawn_with(comparison: ModuleType) -> None:
+    pytest.importorskip("sklearn")
+    weigh, rng = script("weigh_real_prior"), np.random.default_rng(30)
+    config = replace(real.RealPriorConfig(), loss=0.0, collapse=0.3)
+    curves = comparison.prior_curves(comparison.regular(np.zeros((1, 50)), metric.SHARE), 1_000, rng, config)
+    sample = weigh.beside_prior([comparison.regular(curves, metric.SHARE)], 3_000, rng)
+    odds, told_apart = weigh.density_ratio(sample, rng)
+    drawn, asked = weigh.shares(sample, np.ones_like(odds)), weigh.shares(sample, odds)
+    assert drawn["collapse"] == pytest.approx(0.03, abs=0.015)
+    assert asked["collapse"] > 0.15
+    assert asked["overfitting"] == pytest.approx(drawn["overfitting"], abs=0.06)
+    assert 0.55 < told_apart < 0.8
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the development curves are not here")

@@ -43,7 +43,7 @@ class TrainConfig:
     curves: int = 100_000
     batch: int = 32
     shards: int = 1  # independent parts of a batch, spread over the processes
-    queries: int = 4  # streaming: queried steps per cutoff
+    queries: int = 1  # streaming: queried steps per cutoff
     targets: Targets = "antithetic"
     cutoffs: Cutoffs = "curve"
     quiet: float = 0.0  # streaming: share of curves with hardly any noise, beyond what the paper's prior has

@@ -43,9 +43,9 @@ class RealPriorConfig:
     rest: float = 0.30  # of cosine and polynomial ones: the rate does not decay to zero
     warmup: float = 0.25
     paced: float = 0.75  # progress goes with the sum of learning rates, not with the number of steps
-    gap: float = 0.72  # a high learning rate holds the curve below its trend until the schedule ends
-    gap_accuracy: float = 0.40  # of accuracies: the same
-    gap_noise: float = 0.90  # of runs with a gap: fluctuations in proportion to it
+    gap: float = 0.53  # a high learning rate holds the curve below its trend until the schedule ends
+    gap_accuracy: float = 0.62  # of accuracies: the same
+    gap_noise: float = 0.88  # of runs with a gap: fluctuations in proportion to it
     noise_follows_schedule: float = 0.85
 
     # The shape: shares of ordinary runs.
@@ -64,9 +64,10 @@ class RealPriorConfig:
     barely_moving_accuracy: float = 0.09  # of accuracies: the same
     overfitting: float = 0.21  # of what was gained some is lost after an onset
     overfitting_at_turn: float = 0.50  # of these, if the schedule has a sudden turn: it begins there
+    unstable: float = 0.02  # what was gained is lost and found again, more lost than found
     double_descent: float = 0.05  # worse for a while, then better again
     spikes: float = 0.08  # sudden, with recovery
-    collapse: float = 0.04  # divergence, or back to chance, for good
+    collapse: float = 0.03  # divergence, or back to chance, for good
 
     # The noise: shares of ordinary runs.
     smooth: float = 0.28  # hardly any noise

@@ -129,8 +129,9 @@ def _add_events(
     # An overconfident mistake costs a loss without limit, an accuracy only itself.
     felt = np.where(has["loss"][rows], 1.0, _ACCURACY_OVERFITTING)[:, None]
     error[rows] += felt * gained[rows] * trend.overfitting(grid, onset, rng)
-    rows = np.flatnonzero(has["double_descent"])
-    error[rows] += gained[rows] * trend.double_descent(grid, len(rows), rng)
+    for name, event in (("unstable", trend.unstable), ("double_descent", trend.double_descent)):
+        rows = np.flatnonzero(has[name])
+        error[rows] += gained[rows] * event(grid, len(rows), rng)
     for name, event in (("spikes", trend.spikes), ("dips", noise.dips)):
         rows = np.flatnonzero(has[name])
         error[rows] += reach[rows] * event(grid, len(rows), rng)

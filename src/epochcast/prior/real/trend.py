@@ -75,12 +75,15 @@ def stalled(clock: Array, horizon: float, rng: np.random.Generator) -> Array:
 def gap(felt: Array, final: Array, noisy: Mask, rng: np.random.Generator) -> Array:
     """How far a learning rate [curve, step] holds the error above where it would settle at rate zero [curve, 1].
 
-    A gap that no noise gives away is small.
+    Small rates count by a power, large ones are all alike: half of a very high rate is still too high to settle. A gap
+    that no noise gives away is small.
     """
     size = (len(felt), 1)
     height = rng.beta(1.1, 1.7, size) * (1.0 - final)
     height *= np.where(noisy[:, None], 1.0, log_uniform(0.003, 0.3, size, rng))
-    return height * felt ** rng.lognormal(0.0, 0.3, size)
+    power = felt ** rng.lognormal(0.15, 0.3, size)
+    saturation = log_uniform(0.1, 10.0, size, rng)
+    return height * (1.0 + saturation) * power / (power + saturation)
 
 
 def bad_start(size: int, rng: np.random.Generator) -> Array:
@@ -106,6 +109,16 @@ def overfitting(grid: Grid, onset: Array, rng: np.random.Generator) -> Array:
     width = log_uniform(0.03, 3.0, (size, 1), rng) * grid.horizon
     grown = (np.maximum(grid.steps - onset, 0.0) / width) ** rng.uniform(0.7, 2.0, (size, 1))
     return log_uniform(0.003, 2.0, (size, 1), rng) * grown / (1.0 + grown)
+
+
+def unstable(grid: Grid, size: int, rng: np.random.Generator) -> Array:
+    """The share [curve, step] of its gains that a run has lost: from an onset on it wanders, mostly for the worse."""
+    onset = rng.uniform(0.0, 1.0, (size, 1)) * grid.horizon
+    elapsed = np.diff(np.maximum(grid.steps - onset, 0.0), axis=1, prepend=0.0) / grid.horizon
+    walk = np.cumsum(np.sqrt(elapsed) * rng.standard_normal(elapsed.shape), axis=1)
+    walk = log_uniform(0.5, 6.0, (size, 1), rng) * np.abs(walk)
+    drift = rng.uniform(0.0, 4.0, (size, 1)) * np.cumsum(elapsed, axis=1)
+    return -np.expm1(-walk - drift)
 
 
 def double_descent(grid: Grid, size: int, rng: np.random.Generator) -> Array:
