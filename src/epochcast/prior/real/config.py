@@ -55,13 +55,13 @@ class RealPriorConfig:
     worsening: float = 0.04  # of losses: the trend goes the wrong way from the start
     bad_start: float = 0.07  # of losses: the first steps make the model much worse than untrained
     delay: float = 0.02  # nothing happens at first
-    late_accuracy: float = 0.06  # of accuracies: the same, since the model keeps guessing one class at first
+    late_accuracy: float = 0.05  # of accuracies: the same, since the model keeps guessing one class at first
     silent_delay: float = 0.90  # of these: without noise, too: the model makes one constant guess
     stall: float = 0.05  # a plateau on the way
     too_slow: float = 0.10  # of losses: the learning rate is much too small: only the first part of a decay is seen
-    too_slow_accuracy: float = 0.03  # of accuracies: the same
+    too_slow_accuracy: float = 0.02  # of accuracies: the same
     barely_moving: float = 0.28  # of losses: a full curve in miniature, close to its start
-    barely_moving_accuracy: float = 0.09  # of accuracies: the same
+    barely_moving_accuracy: float = 0.06  # of accuracies: the same
     overfitting: float = 0.21  # of what was gained some is lost after an onset
     overfitting_at_turn: float = 0.50  # of these, if the schedule has a sudden turn: it begins there
     unstable: float = 0.02  # what was gained is lost and found again, more lost than found
