@@ -136,8 +136,11 @@ def recorded(trainings: int, cache: Path) -> list[Training]:
 # --- the searches ------------------------------------------------------------------------------------------------
 
 
-def search(trainings: list[Training], pruner: optuna.pruners.BasePruner) -> Outcome:
-    """A real study over recorded trainings, in this order. A trial is worth the best accuracy that it reached."""
+def search(trainings: list[Training], pruner: optuna.pruners.BasePruner, study_name: str) -> Outcome:
+    """A real study over recorded trainings, in this order. A trial is worth the best accuracy that it reached.
+
+    Hyperband draws its brackets from the study's name, so that a random one would make it another rule each time.
+    """
     cost, epochs = 0.0, 0
     progress: list[tuple[float, float]] = []
     began = time.process_time()
@@ -156,7 +159,8 @@ def search(trainings: list[Training], pruner: optuna.pruners.BasePruner) -> Outc
         if trial.state is optuna.trial.TrialState.COMPLETE:
             progress.append((cost + time.process_time() - began, study.best_value))
 
-    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.RandomSampler(0), pruner=pruner)
+    sampler = optuna.samplers.RandomSampler(0)
+    study = optuna.create_study(study_name=study_name, direction="maximize", sampler=sampler, pruner=pruner)
     study.optimize(objective, n_trials=len(trainings), callbacks=[note])
     return Outcome(progress, epochs, time.process_time() - began)
 
@@ -210,7 +214,7 @@ def main() -> None:
     for seed in track(range(arguments.searches), "searching"):
         order = np.random.default_rng(seed).permutation(len(trainings))[:TRIALS]
         for name, make in PRUNERS.items():
-            outcomes[name].append(search([trainings[number] for number in order], make()))
+            outcomes[name].append(search([trainings[number] for number in order], make(), f"search {seed}"))
     text = "\n".join(table(outcomes, len(trainings)))
     print(text)
     if arguments.out is not None:

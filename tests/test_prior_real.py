@@ -57,7 +57,7 @@ def appears_at_rate(name: str, rate: float, has: dict[str, np.ndarray]) -> bool:
 
 @pytest.fixture(scope="module")
 def ingredients() -> dict[str, np.ndarray]:
-    return draw_ingredients(40_000, real.RealPriorConfig(), np.random.default_rng(7))
+    return draw_ingredients(100_000, real.RealPriorConfig(), np.random.default_rng(7))
 
 
 @pytest.mark.parametrize("name", RATES)

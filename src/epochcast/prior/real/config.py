@@ -62,12 +62,12 @@ class RealPriorConfig:
     too_slow_accuracy: float = 0.02  # of accuracies: the same
     barely_moving: float = 0.28  # of losses: a full curve in miniature, close to its start
     barely_moving_accuracy: float = 0.06  # of accuracies: the same
-    overfitting: float = 0.21  # of what was gained some is lost after an onset
+    overfitting: float = 0.20  # of what was gained some is lost after an onset
     overfitting_at_turn: float = 0.50  # of these, if the schedule has a sudden turn: it begins there
-    unstable: float = 0.02  # what was gained is lost and found again, more lost than found
-    double_descent: float = 0.05  # worse for a while, then better again
-    spikes: float = 0.08  # sudden, with recovery
-    collapse: float = 0.03  # divergence, or back to chance, for good
+    unstable: float = 0.015  # what was gained is lost and found again, more lost than found
+    double_descent: float = 0.04  # worse for a while, then better again
+    spikes: float = 0.065  # sudden, with recovery
+    collapse: float = 0.025  # divergence, or back to chance, for good
 
     # The noise: shares of ordinary runs.
     smooth: float = 0.28  # hardly any noise
