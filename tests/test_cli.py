@@ -25,6 +25,14 @@ def log(tmp_path):
     return str(path)
 
 
+def test_forecast_takes_the_options_of_watch(log):
+    common = ("forecast", log, "--horizon", "60", "--json")
+    own = run(*common, "--column", "val_acc", "--metric", "accuracy")
+    watched = run(*common, "--metric", "val_acc", "--kind", "accuracy")
+    assert watched.returncode == 0
+    assert watched.stdout == own.stdout
+
+
 def test_forecast_of_a_column_prints_a_fan_chart_and_the_end(log):
     result = run("forecast", log, "--column", "val_acc", "--metric", "accuracy", "--horizon", "100", "--best", "0.9")
     assert result.returncode == 0, result.stderr
@@ -72,6 +80,7 @@ def test_forecast_writes_a_plot(log, tmp_path):
         (("--column", "acc", "--metric", "accuracy", "--horizon", "50"), "val_acc"),
         (("--column", "val_acc", "--metric", "acc", "--horizon", "50"), "'acc' is unknown"),
         (("--column", "val_acc", "--metric", "accuracy", "--horizon", "20"), "past the horizon"),
+        (("--column", "a", "--metric", "b", "--kind", "accuracy", "--horizon", "50"), "leave --column a out"),
         (("--column", "val_acc", "--metric", "accuracy", "--horizon", "50", "--model", "gpt"), "'gpt' is unknown"),
         (("--column", "val_acc", "--metric", "accuracy", "--horizon", "50", "--cutoff", "99"), "cutoff=99"),
     ],

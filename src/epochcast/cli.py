@@ -50,6 +50,9 @@ def forecast(
     horizon: HorizonOption,
     metric: MetricOption,
     column: Annotated[str | None, typer.Option(help="the column to forecast, if the file has several")] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="as for watch: accuracy, log_loss, ..., if --metric names the column")
+    ] = None,
     cutoff: Annotated[
         int | None, typer.Option(help="use only the first values; the rest is drawn as the truth")
     ] = None,
@@ -64,6 +67,10 @@ def forecast(
     from epochcast.forecaster import Forecaster
     from epochcast.logs import read_column
 
+    if kind is not None:
+        if column is not None:
+            raise InputError(f"with --kind, --metric {metric} names the column; leave --column {column} out")
+        column, metric = metric, kind
     series = read_column(source, column)
     steps, values = np.asarray(series.steps), np.asarray(series.values)
     if len(values) == 0:
