@@ -220,8 +220,16 @@ def prior_groups(groups: list[Group], size: int, rng: np.random.Generator, confi
 
 def prior_curves(group: Group, size: int, rng: np.random.Generator, config: real.RealPriorConfig) -> Array:
     """About `size` curves [curve, step] of the prior on the steps of a group, none that measure something else."""
+    draw, same = prior_draw(group, size, rng, config)
+    return draw.noisy[same]
+
+
+def prior_draw(
+    group: Group, size: int, rng: np.random.Generator, config: real.RealPriorConfig
+) -> tuple[real.RealDraw, NDArray[np.bool_]]:
+    """A draw of the prior on the steps of a group, and which of its curves [curve] do not measure something else."""
     draw = real.sample(size, rng, group.steps, group.steps[-1], replace(config, loss=float(group.kind == LOSS)))
-    return draw.noisy[draw.kinds != -group.kind]
+    return draw, draw.kinds != -group.kind
 
 
 # Forecasts by the nearest prior curves --------------------------------------------------------------------------------

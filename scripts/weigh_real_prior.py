@@ -11,11 +11,23 @@ shares that the collections ask for. A rate far from what they ask for is a reas
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from compare_real_prior import COLLECTIONS, CURVES, GRIDS, Array, Group, read, regular, signed_log, summary, wide_table
+from compare_real_prior import (
+    COLLECTIONS,
+    CURVES,
+    GRIDS,
+    Array,
+    Group,
+    prior_draw,
+    read,
+    regular,
+    signed_log,
+    summary,
+    wide_table,
+)
 from numpy.typing import NDArray
 from rich.console import Console
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -63,8 +75,9 @@ def collections(data: Path, rng: np.random.Generator) -> dict[str, list[Group]]:
     """The development curves and those that ship with epochcast."""
     groups = {name: load(read(data / f"{name}.npz"), rng) for name, load in COLLECTIONS.items()}
     for metric, kind in (("accuracy", SHARE), ("log_loss", LOSS)):
-        values = digits_bench(metric).normalised
-        groups[f"digits_{metric}"] = [regular(values[np.isfinite(values).all(axis=1)], kind)]
+        bench = digits_bench(metric)
+        finished = {int(length): bench.lengths == length for length in np.unique(bench.horizons)}
+        groups[f"digits_{metric}"] = [regular(bench.normalised[rows, :n], kind) for n, rows in finished.items()]
     return groups
 
 
@@ -85,9 +98,7 @@ def beside_prior(groups: list[Group], size: int, rng: np.random.Generator) -> Sa
 
 
 def _prior(group: Group, size: int, rng: np.random.Generator) -> tuple[Array, dict[str, NDArray[np.bool_]]]:
-    config = replace(real.RealPriorConfig(), loss=float(group.kind == LOSS))
-    draw = real.sample(size, rng, group.steps, group.steps[-1], config)
-    same = draw.kinds != -group.kind
+    draw, same = prior_draw(group, size, rng, real.RealPriorConfig())
     return features(draw.noisy[same]), {name: mask[same] for name, mask in draw.ingredients.items()}
 
 

@@ -558,7 +558,7 @@ def test_weighing_finds_the_rate_that_curves_were_drawn_with(comparison: ModuleT
     sample = weigh.beside_prior([comparison.regular(curves, metric.SHARE)], 3_000, rng)
     odds, told_apart = weigh.density_ratio(sample, rng)
     drawn, asked = weigh.shares(sample, np.ones_like(odds)), weigh.shares(sample, odds)
-    assert drawn["collapse"] == pytest.approx(0.03, abs=0.015)
+    assert drawn["collapse"] == pytest.approx(RATES["collapse"], abs=0.015)
     assert asked["collapse"] > 0.15
     assert asked["overfitting"] == pytest.approx(drawn["overfitting"], abs=0.06)
     assert 0.55 < told_apart < 0.8
