@@ -415,10 +415,19 @@ def test_ingredient_moves_its_statistic_the_right_way(name, base, statistic, sig
     assert not larger(sign * again, sign * without)  # two draws without it do not differ
 
 
+def test_accuracies_come_closer_to_perfect_than_losses() -> None:
+    loss = np.arange(5_000) % 2 == 0
+    final = trend.final_error(loss, np.random.default_rng(30))[:, 0]
+    assert ((final >= 0.0) & (final <= 1.0)).all()
+    assert np.median(final[~loss]) < np.median(final[loss]) - 0.03
+
+
 def test_gap_closes_last_where_high_rates_are_all_alike() -> None:
     """As in NAS-Bench-201: at half of the rate most of a gap is still open, at a tenth hardly any."""
     felt = np.repeat([[1.0, 0.5, 0.1, 0.0]], 5_000, axis=0)
-    gap = trend.gap(felt, np.zeros((5_000, 1)), np.ones(5_000, dtype=bool), np.random.default_rng(29))
+    noisy, loss = np.ones(5_000, dtype=bool), np.arange(5_000) % 2 == 0
+    gap = trend.gap(felt, np.zeros((5_000, 1)), noisy, loss, np.random.default_rng(29))
+    assert np.median(gap[loss, 0]) < 0.5 * np.median(gap[~loss, 0])
     assert (np.diff(gap, axis=1) <= 0.0).all()
     assert (gap[:, -1] == 0.0).all()
     half, tenth = (gap[:, k] / gap[:, 0] for k in (1, 2))

@@ -186,7 +186,8 @@ def _check_entries(curves: Curves, keep: Mask) -> None:
         curve, index = _first(bad)
         value = curves.values[curve, index]
         problem = f"is larger than {LARGEST_VALUE:g}" if math.isfinite(value) else "is not a finite number"
-        way_out = "pass missing='drop' to leave missing values out" if np.isnan(value) else "cut the curve before it"
+        drop = "pass missing='drop' (--missing drop) to leave missing values out"
+        way_out = drop if np.isnan(value) else "cut the curve before it"
         raise InputError(f"{_place(curves, curve, index)} = {value} {problem}; {way_out}")
     bad = keep & ~((curves.steps >= 0.0) & (curves.steps <= LARGEST_VALUE))
     if bad.any():

@@ -43,7 +43,7 @@ class RealPriorConfig:
     rest: float = 0.30  # of cosine and polynomial ones: the rate does not decay to zero
     warmup: float = 0.25
     paced: float = 0.75  # progress goes with the sum of learning rates, not with the number of steps
-    gap: float = 0.53  # a high learning rate holds the curve below its trend until the schedule ends
+    gap: float = 0.48  # a high learning rate holds the curve below its trend until the schedule ends
     gap_accuracy: float = 0.62  # of accuracies: the same
     gap_noise: float = 0.88  # of runs with a gap: fluctuations in proportion to it
     noise_follows_schedule: float = 0.85
@@ -55,13 +55,13 @@ class RealPriorConfig:
     worsening: float = 0.04  # of losses: the trend goes the wrong way from the start
     bad_start: float = 0.07  # of losses: the first steps make the model much worse than untrained
     delay: float = 0.02  # nothing happens at first
-    late_accuracy: float = 0.05  # of accuracies: the same, since the model keeps guessing one class at first
+    late_accuracy: float = 0.04  # of accuracies: the same, since the model keeps guessing one class at first
     silent_delay: float = 0.90  # of these: without noise, too: the model makes one constant guess
     stall: float = 0.05  # a plateau on the way
     too_slow: float = 0.10  # of losses: the learning rate is much too small: only the first part of a decay is seen
-    too_slow_accuracy: float = 0.02  # of accuracies: the same
+    too_slow_accuracy: float = 0.015  # of accuracies: the same
     barely_moving: float = 0.28  # of losses: a full curve in miniature, close to its start
-    barely_moving_accuracy: float = 0.06  # of accuracies: the same
+    barely_moving_accuracy: float = 0.045  # of accuracies: the same
     overfitting: float = 0.20  # of what was gained some is lost after an onset
     overfitting_at_turn: float = 0.50  # of these, if the schedule has a sudden turn: it begins there
     unstable: float = 0.015  # what was gained is lost and found again, more lost than found
@@ -70,7 +70,7 @@ class RealPriorConfig:
     collapse: float = 0.025  # divergence, or back to chance, for good
 
     # The noise: shares of ordinary runs.
-    smooth: float = 0.28  # hardly any noise
+    smooth: float = 0.24  # hardly any noise
     noise_decays: float = 0.40  # with the number of steps
     noise_follows_error: float = 0.40  # shrinks with the error that is left
     correlated: float = 0.50

@@ -17,7 +17,7 @@ _FASTEST_DECAY = 600.0  # correlation lengths per horizon; exp of it is still fi
 
 def base_scale(size: int, rng: np.random.Generator) -> Array:
     """The scale [curve] at the start, from invisible to useless."""
-    return np.clip(10.0 ** rng.normal(-2.75, 0.78, size), SMALLEST, LARGEST)
+    return np.clip(10.0 ** rng.normal(-2.68, 0.75, size), SMALLEST, LARGEST)
 
 
 def smooth(size: int, rng: np.random.Generator) -> Array:

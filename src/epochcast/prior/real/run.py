@@ -58,10 +58,10 @@ def ordinary(grid: Grid, has: Ingredients, rng: np.random.Generator) -> Runs:
 
 def _gap(schedule: Schedule, has: Ingredients, rng: np.random.Generator) -> tuple[Array, Array]:
     """What the learning rate keeps open [curve, step], and the error that can never be trained away [curve, 1]."""
-    final = rng.beta(0.7, 1.5, (len(schedule.rate), 1))
+    final = trend.final_error(has["loss"], rng)
     rows = np.flatnonzero(has["held"])
     gap = np.zeros_like(schedule.rate)
-    gap[rows] = trend.gap(schedule.felt[rows], final[rows], has["gap_noise"][rows], rng)
+    gap[rows] = trend.gap(schedule.felt[rows], final[rows], has["gap_noise"][rows], has["loss"][rows], rng)
     return gap, final
 
 

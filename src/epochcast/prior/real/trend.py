@@ -17,7 +17,7 @@ from epochcast.prior.real.config import Mask
 from epochcast.prior.real.grid import Grid, log_uniform
 
 _SMALLEST_CLOCK = 1e-9
-_FAVOUR_SHORT = 1.4  # 1 would make all orders of magnitude of tau alike; most real runs gain early
+_FAVOUR_SHORT = 1.5  # 1 would make all orders of magnitude of tau alike; most real runs gain early
 _LARGEST_LOG = 300.0  # its exponential is still finite when multiplied by any parameter
 
 
@@ -32,7 +32,7 @@ def _component(log_clock: Array, horizon: float, pace: Array, slow: Mask, rng: n
     power = np.where(slow, log_uniform(1.2, 4.0, size, rng), log_uniform(0.45, 1.2, size, rng))
     power = np.where(steady & ~slow, np.minimum(log_uniform(0.5, 2.0, size, rng), 1.0), power)[:, None]
     # A start that gathers pace goes on to gain much, and soon: its tail is hardly heavier than a sigmoid's.
-    tail = np.where(slow, log_uniform(0.05, 1.5, size, rng), log_uniform(0.05, 10.0, size, rng))[:, None]
+    tail = np.where(slow, log_uniform(0.05, 1.5, size, rng), log_uniform(0.05, 8.0, size, rng))[:, None]
     growth = np.exp(np.minimum(power * (log_clock - log_tau), _LARGEST_LOG))
     left: Array = np.exp(np.log1p(tail * growth) / -tail)
     return left
@@ -72,17 +72,24 @@ def stalled(clock: Array, horizon: float, rng: np.random.Generator) -> Array:
     return clock - rng.uniform(0.9, 1.0, size) * np.clip(clock - start, 0.0, length)
 
 
-def gap(felt: Array, final: Array, noisy: Mask, rng: np.random.Generator) -> Array:
+def final_error(loss: Mask, rng: np.random.Generator) -> Array:
+    """The error [curve, 1] that can never be trained away; accuracies come closer to perfect than losses."""
+    size = (len(loss), 1)
+    return np.where(loss[:, None], rng.beta(0.7, 1.5, size), rng.beta(0.6, 1.7, size))
+
+
+def gap(felt: Array, final: Array, noisy: Mask, loss: Mask, rng: np.random.Generator) -> Array:
     """How far a learning rate [curve, step] holds the error above where it would settle at rate zero [curve, 1].
 
     Small rates count by a power, large ones are all alike: half of a very high rate is still too high to settle. A gap
-    that no noise gives away is small.
+    that no noise gives away is small, and so are those of losses, which a high rate shakes more than it holds.
     """
     size = (len(felt), 1)
-    height = rng.beta(1.1, 1.7, size) * (1.0 - final)
+    height = rng.beta(1.1, 2.3, size) * (1.0 - final)
     height *= np.where(noisy[:, None], 1.0, log_uniform(0.003, 0.3, size, rng))
+    height *= np.where(loss[:, None], log_uniform(0.1, 1.0, size, rng), 1.0)
     power = felt ** rng.lognormal(0.15, 0.3, size)
-    saturation = log_uniform(0.1, 10.0, size, rng)
+    saturation = log_uniform(0.2, 10.0, size, rng)
     return height * (1.0 + saturation) * power / (power + saturation)
 
 
