@@ -65,6 +65,14 @@ def test_forecast_of_words_says_that_numbers_are_missing():
     assert "no column of numbers" in result.stderr
 
 
+def test_forecast_with_a_missing_value_names_the_option_that_leaves_it_out():
+    arguments = ("forecast", "-", "--metric", "accuracy", "--horizon", "10")
+    refused = run(*arguments, stdin="0.1\nnan\n0.3\n")
+    assert refused.returncode == 2
+    assert "--missing drop" in refused.stderr
+    assert run(*arguments, "--missing", "drop", stdin="0.1\nnan\n0.3\n").returncode == 0
+
+
 def test_forecast_writes_a_plot(log, tmp_path):
     picture = tmp_path / "fan.png"
     arguments = ("--column", "val_acc", "--metric", "accuracy", "--horizon", "60", "--cutoff", "10")
