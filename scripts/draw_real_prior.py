@@ -63,7 +63,7 @@ FIGURES: dict[str, dict[str, Rates]] = {
         **{name: SMOOTH | {"loss": 1.0} for name in ("worsening", "bad_start", "too_slow", "overfitting")},
         "silent_delay": {"delay": 1.0},
         "overfitting_at_turn": SMOOTH | {"loss": 1.0, "overfitting": 1.0, "drops": 1.0, "ends_at_horizon": 1.0},
-        **dict.fromkeys(("unstable", "double_descent", "spikes", "collapse"), SMOOTH),
+        **dict.fromkeys(("wandering", "unstable", "double_descent", "spikes", "collapse"), SMOOTH),
     },
     "noise": {
         name: {} for name in ("smooth", "noise_decays", "noise_follows_error", "correlated", "heavy_tailed", "dips")

@@ -25,6 +25,11 @@ def smooth(size: int, rng: np.random.Generator) -> Array:
     return log_uniform(1e-4, 0.1, size, rng)
 
 
+def beside_a_walk(size: int, rng: np.random.Generator) -> Array:
+    """A factor [curve] for runs whose changes add up: most of their noise is what they carry along."""
+    return log_uniform(0.01, 1.0, size, rng)
+
+
 def decaying(grid: Grid, size: int, rng: np.random.Generator) -> Array:
     """A factor (1 + s / tau)^-d; now and then noise grows instead."""
     tau = log_uniform(0.5, 0.5 * grid.horizon + 1.0, (size, 1), rng)
@@ -88,3 +93,8 @@ def dips(grid: Grid, size: int, rng: np.random.Generator) -> Array:
 def examples(size: int, rng: np.random.Generator) -> Array:
     """On how many validation examples [curve] an accuracy is counted."""
     return np.round(log_uniform(50.0, 50_000.0, size, rng))
+
+
+def of_few_examples(examples: Array, rng: np.random.Generator) -> Array:
+    """The scale [curve] at which an accuracy jumps because some of its examples are on the edge."""
+    return log_uniform(0.02, 0.25, len(examples), rng) / np.sqrt(examples)

@@ -44,16 +44,17 @@ def ordinary(grid: Grid, has: Ingredients, rng: np.random.Generator) -> Runs:
     gap, final = _gap(schedule, has, rng)
     pace = _pace(has, rng)
     error = _trend(grid, schedule, gap + final, pace, has, rng)
+    examples = np.where(has["quantised"], noise.examples(len(error), rng), 0.0)
     # [2, curve, step]: noise that may be correlated, and that of a learning rate too high to settle, which is white.
-    scales = np.stack([_noise_scale(grid, schedule, error, has, rng), _gap_noise(gap, has, rng)])
+    scales = np.stack([_noise_scale(grid, schedule, error, examples, has, rng), _gap_noise(gap, has, rng)])
     scales *= pace ** rng.uniform(0.6, 1.2, pace.shape)  # small steps go astray less, too
     _silence(error, scales, has, rng)
-    _add_events(grid, error, schedule.turn, pace * (1.0 - final), has, rng)
+    _add_events(grid, error, schedule, pace * (1.0 - final), has, rng)
     _worsen(error, has, rng)
     _shrink(error, scales, has, rng)
     _collapse(grid, error, scales, has, rng)
     white = _add_correlated_noise(grid, error, scales, has, rng)
-    return _measured(error, white, has, rng)
+    return _measured(error, white, examples, has, rng)
 
 
 def _gap(schedule: Schedule, has: Ingredients, rng: np.random.Generator) -> tuple[Array, Array]:
@@ -87,11 +88,18 @@ def _trend(
     return floor + (start - floor) * trend.decay(clock, grid.horizon, pace, has["second_decay"], has["slow"], rng)
 
 
-def _noise_scale(grid: Grid, schedule: Schedule, error: Array, has: Ingredients, rng: np.random.Generator) -> Array:
+def _noise_scale(
+    grid: Grid, schedule: Schedule, error: Array, examples: Array, has: Ingredients, rng: np.random.Generator
+) -> Array:
     """How large the noise is at each step, [curve, step]."""
-    scale = np.repeat(noise.base_scale(len(error), rng)[:, None], len(grid.steps), axis=1)
+    start = noise.base_scale(len(error), rng)
+    rows = np.flatnonzero(has["quantised"])
+    start[rows] = np.hypot(start[rows], noise.of_few_examples(examples[rows], rng))
+    scale = np.repeat(start[:, None], len(grid.steps), axis=1)
     rows = np.flatnonzero(has["smooth"])
     scale[rows] *= noise.smooth(len(rows), rng)[:, None]
+    rows = np.flatnonzero(has["wandering"])
+    scale[rows] *= noise.beside_a_walk(len(rows), rng)[:, None]
     rows = np.flatnonzero(has["noise_decays"])
     scale[rows] *= noise.decaying(grid, len(rows), rng)
     rows = np.flatnonzero(has["noise_follows_error"])
@@ -118,14 +126,16 @@ def _silence(error: Array, scales: Array, has: Ingredients, rng: np.random.Gener
 
 
 def _add_events(
-    grid: Grid, error: Array, turn: Array, reach: Array, has: Ingredients, rng: np.random.Generator
+    grid: Grid, error: Array, schedule: Schedule, reach: Array, has: Ingredients, rng: np.random.Generator
 ) -> None:
     """Setbacks in proportion to what a run can gain, `reach` [curve, 1]; overfitting to what it has gained by then."""
     gained = np.clip(1.0 - error, 0.0, reach)
+    rows = np.flatnonzero(has["wandering"])
+    error[rows] += np.minimum(error, gained)[rows] * trend.wandering(grid, schedule.rate[rows], rng)
     rows = np.flatnonzero(has["overfitting"])
     anywhere = log_uniform(0.005, 1.0, len(rows), rng) * grid.horizon
-    at_turn = has["overfitting_at_turn"][rows] & np.isfinite(turn[rows])
-    onset = np.where(at_turn, turn[rows], anywhere)[:, None]
+    at_turn = has["overfitting_at_turn"][rows] & np.isfinite(schedule.turn[rows])
+    onset = np.where(at_turn, schedule.turn[rows], anywhere)[:, None]
     # An overconfident mistake costs a loss without limit, an accuracy only itself.
     felt = np.where(has["loss"][rows], 1.0, _ACCURACY_OVERFITTING)[:, None]
     error[rows] += felt * gained[rows] * trend.overfitting(grid, onset, rng)
@@ -186,11 +196,11 @@ def loss_level(error: Array) -> Array:
     return np.asarray(expit(1.0 - 2.0 * error) / _BEST_LOGISTIC)
 
 
-def _measured(error: Array, white: Array, has: Ingredients, rng: np.random.Generator) -> Runs:
+def _measured(error: Array, white: Array, examples: Array, has: Ingredients, rng: np.random.Generator) -> Runs:
     """From relative errors to normalised values: losses are squeezed, accuracies run straight from chance to 1."""
     size = len(error)
     kinds = np.where(has["loss"], LOSS, SHARE)
-    runs = Runs(np.empty_like(error), np.empty_like(error), np.empty(size), kinds, np.zeros(size))
+    runs = Runs(np.empty_like(error), np.empty_like(error), np.empty(size), kinds, examples)
 
     rows = np.flatnonzero(has["loss"])
     losses, sd = np.maximum(error[rows], 0.0), white[rows]
@@ -205,8 +215,6 @@ def _measured(error: Array, white: Array, has: Ingredients, rng: np.random.Gener
     runs.noiseless[rows] = np.clip(1.0 - (1.0 - chance[:, None]) * error[rows], 0.0, 1.0)
     runs.white_sd[rows] = (1.0 - chance[:, None]) * white[rows]
     runs.untrained[rows] = chance
-    rows = np.flatnonzero(has["quantised"])
-    runs.examples[rows] = noise.examples(len(rows), rng)
 
     room = np.minimum(runs.noiseless, 1.0 - runs.noiseless)
     np.minimum(runs.white_sd, _SD_PER_DISTANCE * room, out=runs.white_sd)

@@ -19,6 +19,7 @@ from epochcast.prior.real.config import Mask, RealPriorConfig, Rows, draw_ingred
 from epochcast.prior.real.grid import Grid, log_uniform
 from epochcast.prior.real.run import Runs, chance_level, loss_level, ordinary
 
+_CONSTANT_LOSSES = 0.75  # of constant curves; an accuracy seldom repeats itself for a whole run
 _CHUNK = 512  # curves made at once: the temporaries stay in the cache
 
 
@@ -34,7 +35,7 @@ class RealDraw:
     noiseless: Array  # [curve, step]
     white_sd: Array  # [curve, step]
     untrained: Array  # [curve], the value before training
-    kinds: Array  # [curve], what is measured: LOSS, SHARE, or UNTOLD for the paper's curves
+    kinds: Array  # [curve], what is measured: LOSS, SHARE, or UNTOLD for most of the paper's curves
     examples: Array  # [curve], validation examples that the metric counts; 0 where it is not quantised
     ingredients: dict[str, Mask]  # [curve] each: what the curve was made of
 
@@ -54,7 +55,7 @@ def _observed(values: Array, unbounded: Mask, examples: Array) -> Array:
 def constant(grid: Grid, size: int, rng: np.random.Generator) -> Runs:
     """Runs that never move: as untrained, at the worst value, or anywhere."""
     place = rng.random(size)
-    kinds = np.where(rng.random(size) < 0.5, LOSS, SHARE)
+    kinds = np.where(rng.random(size) < _CONSTANT_LOSSES, LOSS, SHARE)
     untrained = np.where(kinds == LOSS, loss_level(np.ones(size)), chance_level(size, rng))
     lost = np.where(kinds == LOSS, 0.9, 0.6)  # a loss that diverges at once is as bad as can be from then on
     level = np.where(place < 0.5, untrained, np.where(place < lost, 0.0, rng.random(size)))
@@ -104,6 +105,7 @@ def _chunk(grid: Grid, size: int, config: RealPriorConfig, rng: np.random.Genera
     for name, kind in (("paper", paper_curves), ("constant", constant), ("toggling", toggling)):
         rows = np.flatnonzero(has[name])
         _put(runs, rows, kind(grid, len(rows), rng))
+    runs.kinds[has["paper_accuracy"]], runs.kinds[has["paper_loss"]] = SHARE, LOSS
     z = rng.standard_normal(shape)
     noisy = _observed(runs.noiseless + runs.white_sd * z, has["paper"], runs.examples)
     return RealDraw(noisy, runs.noiseless, runs.white_sd, runs.untrained, runs.kinds, runs.examples, has)

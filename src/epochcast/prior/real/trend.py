@@ -118,6 +118,13 @@ def overfitting(grid: Grid, onset: Array, rng: np.random.Generator) -> Array:
     return log_uniform(0.003, 2.0, (size, 1), rng) * grown / (1.0 + grown)
 
 
+def wandering(grid: Grid, rate: Array, rng: np.random.Generator) -> Array:
+    """A relative change [curve, step] of the error: every update leaves its mark, smaller ones at a smaller rate."""
+    elapsed = np.diff(grid.steps, prepend=0.0) / grid.horizon
+    walk = np.cumsum(rate * np.sqrt(elapsed) * rng.standard_normal(rate.shape), axis=1)
+    return np.expm1(log_uniform(3e-3, 0.5, (len(rate), 1), rng) * walk)
+
+
 def unstable(grid: Grid, size: int, rng: np.random.Generator) -> Array:
     """The share [curve, step] of its gains that a run has lost: from an onset on it wanders, mostly for the worse."""
     onset = rng.uniform(0.0, 1.0, (size, 1)) * grid.horizon
