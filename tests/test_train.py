@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from epochcast.errors import ConfigError, TrainingError
+from epochcast.export import export
 from epochcast.model import PAPER_SIZES, ModelConfig
 from epochcast.muon import orthogonalise
 from epochcast.train import RECIPES, TrainConfig, Trainer, with_changes
@@ -75,6 +76,27 @@ def test_training_lowers_the_loss_for_every_recipe_of_the_set_model(head, target
     losses: list[float] = []
     trainer.run(report=lambda t: losses.append(t.loss))
     assert np.mean(losses[-50:]) < np.mean(losses[:20]) - 0.3
+
+
+def test_start_takes_the_weights_of_a_checkpoint_and_of_a_model_file(tmp_path):
+    other = Trainer(TINY_STREAM)
+    other.run(steps=2)
+    other.save(tmp_path / "checkpoint.safetensors")
+    weights, _ = export(other, tmp_path, "model")
+    for path in (tmp_path / "checkpoint.safetensors", weights):
+        trainer = Trainer(replace(TINY_STREAM, seed=5))
+        trainer.start_from(path)
+        found, wanted = (each.objective.network.state_dict() for each in (trainer, other))
+        assert all(torch.equal(found[name], value) for name, value in wanted.items())
+
+
+@pytest.mark.parametrize(("layers", "message"), [(2, "nothing for blocks.2"), (4, "blocks.3.*a layer more than here")])
+def test_start_from_a_network_of_another_depth_is_refused(layers, message, tmp_path):
+    """A deeper one would fit name by name, and yield nonsense."""
+    own, other = (replace(TINY_STREAM, model=replace(TINY_STREAM.model, layers=n)) for n in (3, layers))
+    Trainer(other).save(tmp_path / "other.safetensors")
+    with pytest.raises(TrainingError, match=message):
+        Trainer(own).start_from(tmp_path / "other.safetensors")
 
 
 def test_training_with_a_non_finite_loss_stops_before_the_optimiser_step(monkeypatch):

@@ -116,7 +116,7 @@ RECIPES: dict[str, TrainConfig] = {
     ),
     "lcpfn": TrainConfig(model=PAPER_SIZES["6x128"], curves=300_000, batch=50, targets="exact"),
     "stream": TrainConfig(curves=200_000, quiet=0.03),
-    "real": TrainConfig(prior="real", curves=250_000),
+    "real": TrainConfig(model=ModelConfig(layers=8), prior="real", curves=250_000),
 }
 
 
@@ -196,6 +196,9 @@ class Trainer:
                 found = known[name].shape if name in known else "nothing"
                 raise TrainingError(f"{path.name} holds {found} for {name}, which is {tuple(value.shape)} here")
             value.copy_(torch.from_numpy(known[name]))
+        deeper = [name for name in known if name.startswith("blocks.") and name not in own]
+        if deeper:
+            raise TrainingError(f"{path.name} holds {deeper[0]}, a layer more than here; ask for as many in the recipe")
 
     # --- checkpoints -------------------------------------------------------------------------------------------
 
