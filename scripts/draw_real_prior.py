@@ -24,6 +24,7 @@ Rates = dict[str, float]
 
 HORIZON = 100
 COLUMNS = 4
+AMOUNTS = np.geomspace(1.0, HORIZON, 18)  # of data, where curves are drawn against these
 COLORS = ("#0b5fa5", "#d1495b", "#66a182")
 
 BARE = real.RealPriorConfig(**dict.fromkeys(asdict(real.RealPriorConfig()), 0.0))
@@ -39,6 +40,7 @@ FIGURES: dict[str, dict[str, Rates]] = {
         "toggling": {},
         "loss": SMOOTH | {"bad_start": 0.5},
         "first_as_reference": SMOOTH | {"loss": 1.0},
+        "amounts": {},
         "barely_moving": {"loss": 1.0},
         "barely_moving_accuracy": {},
         "quantised": {"barely_moving_accuracy": 1.0},
@@ -115,12 +117,12 @@ def curves(name: str, beside: Rates, steps: Array) -> Array:
 
 
 def draw(panels: dict[str, Rates], path: Path) -> None:
-    steps = np.arange(1.0, HORIZON + 1.0)
     rows = -(-len(panels) // COLUMNS)
     figure = Figure(figsize=(2.5 * COLUMNS, 1.7 * rows), layout="constrained")
     FigureCanvasAgg(figure)
     for place, (name, beside) in enumerate(panels.items()):
         axes = figure.add_subplot(rows, COLUMNS, place + 1)
+        steps = AMOUNTS if name == "amounts" else np.arange(1.0, HORIZON + 1.0)
         for values, color in zip(curves(name, beside, steps), COLORS, strict=False):
             axes.plot(steps, values, color=color, linewidth=0.9)
         axes.set_title(name, fontsize=9)

@@ -28,11 +28,13 @@ class RealPriorConfig:
 
     # What is measured.
     paper_accuracy: float = 0.28  # of the paper's curves: said to be an accuracy
-    paper_loss: float = 0.14  # of the paper's curves: said to be a loss; the others are not said to be anything
+    paper_loss: float = 0.20  # of the paper's curves: said to be a loss; the others are not said to be anything
     loss: float = 0.55  # of ordinary runs: a loss, squeezed by the paper's normalisation; the others are accuracies
-    first_as_reference: float = 0.15  # of losses: normalised by their first value, for want of an untrained one
+    first_as_reference: float = 0.30  # of all losses: normalised by their first value, for want of an untrained one
 
-    # The learning-rate schedule, at most one each: shares of ordinary runs.
+    amounts: float = 0.70  # of ordinary runs on steps that grow geometrically: against the amount of data instead
+
+    # The learning-rate schedule, at most one each: shares of ordinary runs; none against the amount of data.
     cosine: float = 0.36
     polynomial: float = 0.08  # linear, root or square, some after a long hold
     exponential: float = 0.04
@@ -44,9 +46,9 @@ class RealPriorConfig:
     hold: float = 0.12  # of cosine and polynomial ones: the rate is held for a while before it decays
     rest: float = 0.30  # of cosine and polynomial ones: the rate does not decay to zero
     warmup: float = 0.25
-    paced: float = 0.77  # progress goes with the sum of learning rates, not with the number of steps
-    gap: float = 0.42  # a high learning rate holds the curve below its trend until the schedule ends
-    gap_accuracy: float = 0.60  # of accuracies: the same
+    paced: float = 0.79  # progress goes with the sum of learning rates, not with the number of steps
+    gap: float = 0.39  # a high learning rate holds the curve below its trend until the schedule ends
+    gap_accuracy: float = 0.62  # of accuracies: the same
     gap_noise: float = 0.88  # of runs with a gap: fluctuations in proportion to it
     noise_follows_schedule: float = 0.85
 
@@ -64,13 +66,13 @@ class RealPriorConfig:
     too_slow_accuracy: float = 0.01  # of accuracies: the same
     barely_moving: float = 0.26  # of losses: a full curve in miniature, close to its start
     barely_moving_accuracy: float = 0.025  # of accuracies: the same
-    overfitting: float = 0.20  # of what was gained some is lost after an onset
+    overfitting: float = 0.18  # of what was gained some is lost after an onset
     overfitting_at_turn: float = 0.50  # of these, if the schedule has a sudden turn: it begins there
     wandering: float = 0.20  # small changes add up, as those of boosted trees do
-    unstable: float = 0.015  # what was gained is lost and found again, more lost than found
+    unstable: float = 0.012  # what was gained is lost and found again, more lost than found
     double_descent: float = 0.04  # worse for a while, then better again
     spikes: float = 0.06  # sudden, with recovery
-    collapse: float = 0.025  # divergence, or back to chance, for good
+    collapse: float = 0.020  # divergence, or back to chance, for good
 
     # The noise: shares of ordinary runs.
     smooth: float = 0.20  # hardly any noise
@@ -102,7 +104,9 @@ EXCLUSIVE = (WHOLE_CURVES, PAPER_KINDS, SCHEDULES)
 # What the rates below are shares of: another ingredient, which comes first in the table, or a union of some.
 _PARENTS = {
     **dict.fromkeys(PAPER_KINDS, "paper"),
-    "first_as_reference": "loss",
+    "amounts": "geometric",
+    **dict.fromkeys(SCHEDULES, "training"),
+    "first_as_reference": "all losses",
     **dict.fromkeys(("ends_at_horizon", "warmup", "paced", "gap", "noise_follows_schedule"), "scheduled"),
     **dict.fromkeys(("hold", "rest"), "annealed"),
     "gap_accuracy": "scheduled accuracies",
@@ -112,6 +116,7 @@ _PARENTS = {
     **dict.fromkeys(("slow_accuracy", "late_accuracy", "too_slow_accuracy", "barely_moving_accuracy"), "accuracy"),
     "quantised": "accuracy",
     "overfitting_at_turn": "overfitting",
+    **dict.fromkeys(("overfitting", "wandering", "unstable", "spikes", "collapse"), "training"),
 }
 
 
@@ -130,12 +135,20 @@ def parent(name: str) -> str | None:
     return None if name in WHOLE_CURVES else _PARENTS.get(name, "ordinary")
 
 
-def draw_ingredients(size: int, config: RealPriorConfig, rng: np.random.Generator) -> dict[str, Mask]:
-    """Which ingredients each curve has, [curve] per name, and the parents that have no rate of their own."""
+def draw_ingredients(
+    size: int, config: RealPriorConfig, rng: np.random.Generator, *, geometric: bool = False
+) -> dict[str, Mask]:
+    """Which ingredients each curve has, [curve] per name, and the parents that have no rate of their own.
+
+    `geometric` says that steps grow by about the same factor.
+    """
     whole, told, schedule = (_one_of(group, size, config, rng) for group in EXCLUSIVE)
     has = {**whole, "ordinary": ~np.any(list(whole.values()), axis=0)}
     has |= {name: mask & has["paper"] for name, mask in told.items()}
-    has |= {name: mask & has["ordinary"] for name, mask in schedule.items()}
+    has["geometric"] = has["ordinary"] & geometric
+    has["amounts"] = (rng.random(size) < config.amounts) & has["geometric"]
+    has["training"] = has["ordinary"] & ~has["amounts"]
+    has |= {name: mask & has["training"] for name, mask in schedule.items()}
     has["scheduled"] = np.any([has[name] for name in SCHEDULES], axis=0)
     has["annealed"] = has["cosine"] | has["polynomial"]
     for name, rate in asdict(config).items():
@@ -143,6 +156,7 @@ def draw_ingredients(size: int, config: RealPriorConfig, rng: np.random.Generato
             has[name] = (rng.random(size) < rate) & has[parent(name) or "ordinary"]
         if name == "loss":
             has["accuracy"] = has["ordinary"] & ~has["loss"]
+            has["all losses"] = has["loss"] | has["paper_loss"]
             has["scheduled accuracies"] = has["scheduled"] & has["accuracy"]
         if name in _UNIONS:
             union, other = _UNIONS[name]

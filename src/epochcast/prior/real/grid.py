@@ -19,6 +19,9 @@ _TYPICAL = (20.0, 200.0)  # horizons
 _TYPICAL_RATE = 0.70
 _LAYOUT_RATES = {"regular": 0.74, "random": 0.08, "geometric": 0.08, "dense_start": 0.10}
 _SPARSER_RATE = 0.15  # of regular plans: evaluated less often than the limit asks for
+_EARLY_RATE = 0.15  # of plans that are not geometric: the first evaluation comes when training has hardly begun
+_EVEN = 0.4  # spread of the steps' ratios, relative to their mean, that still counts as growing geometrically
+_FEWEST_RATIOS = 5
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,12 @@ class Grid:
         if not (array[0] > 0.0 and array[-1] <= horizon and (np.diff(array) > 0.0).all()):
             raise InputError(f"steps must rise inside (0, horizon={horizon:g}], not run from {array[0]} to {array[-1]}")
         return cls(array, float(horizon))
+
+    @property
+    def is_geometric(self) -> bool:
+        """Whether steps grow by about the same factor, as amounts of data do."""
+        ratios = np.diff(np.log(self.steps))
+        return len(ratios) >= _FEWEST_RATIOS and bool(ratios.std() < _EVEN * ratios.mean())
 
 
 def log_uniform(low: float, high: float, shape: int | tuple[int, ...], rng: np.random.Generator) -> Array:
@@ -75,6 +84,12 @@ def dense_start(horizon: int, rng: np.random.Generator) -> Array:
     return np.unique(np.append(np.arange(1.0, begun + 1.0), later.round()))[-MOST_STEPS:]
 
 
+def early(steps: Array, horizon: float, rng: np.random.Generator) -> Array:
+    """The same steps after one at which training has hardly begun."""
+    first = min(log_uniform(1e-5, 0.01, 1, rng)[0] * horizon, 0.5 * steps[0])
+    return np.append(first, steps[max(len(steps) + 1 - MOST_STEPS, 0) :])
+
+
 _LAYOUTS: dict[str, Callable[[int, np.random.Generator], Array]] = {
     "regular": regular,
     "random": random,
@@ -88,4 +103,7 @@ def sample_grid(rng: np.random.Generator) -> tuple[Array, float]:
     low, high = _TYPICAL if rng.random() < _TYPICAL_RATE else (SHORTEST, LONGEST)
     horizon = round(float(log_uniform(low, high, 1, rng)[0]))
     layout = rng.choice(list(_LAYOUT_RATES), p=list(_LAYOUT_RATES.values()))
-    return _LAYOUTS[layout](horizon, rng), float(horizon)
+    steps = _LAYOUTS[layout](horizon, rng)
+    if layout != "geometric" and rng.random() < _EARLY_RATE:
+        steps = early(steps, horizon, rng)
+    return steps, float(horizon)

@@ -12,6 +12,7 @@ from epochcast.prior.real.config import Mask
 from epochcast.prior.real.grid import Grid, log_uniform
 
 SMALLEST, LARGEST = 1e-6, 0.1
+_LARGEST_OF_GAP = 0.35  # of a rate far too high to settle
 _FASTEST_DECAY = 600.0  # correlation lengths per horizon; exp of it is still finite
 
 
@@ -59,7 +60,8 @@ def of_gap(gap: Array, loss: Mask, rng: np.random.Generator) -> Array:
     Overconfident mistakes make a loss jump about by more than a smaller rate will ever gain.
     """
     size = (len(gap), 1)
-    return np.where(loss[:, None], log_uniform(0.06, 2.0, size, rng), log_uniform(0.027, 0.3, size, rng)) * gap
+    ratio = np.where(loss[:, None], log_uniform(0.06, 2.0, size, rng), log_uniform(0.027, 0.3, size, rng))
+    return np.minimum(ratio * gap, _LARGEST_OF_GAP)
 
 
 def correlated(grid: Grid, size: int, rng: np.random.Generator) -> Array:

@@ -13,16 +13,17 @@ import numpy as np
 from epochcast.metric import LOSS, SHARE
 from epochcast.prior.families import Array
 from epochcast.prior.real import noise, trend
-from epochcast.prior.real.config import Mask
+from epochcast.prior.real.config import Mask, Rows
 from epochcast.prior.real.grid import Grid, log_uniform
 from epochcast.prior.real.schedule import Schedule, draw_schedules
-from epochcast.special import expit
+from epochcast.special import expit, logit
 
 Ingredients = dict[str, Mask]
 
 _BEST_LOGISTIC = float(expit(1.0))
+_LOWEST_LEVEL = 0.01  # normalised: losses below it are as good as infinite
 _SMALLEST_REFERENCE = 0.05  # relative error: a first loss below this would be no unit to measure by
-_ACCURACY_OVERFITTING = 0.4  # of what a loss would show
+_ACCURACY_OVERFITTING = 0.5  # of what a loss would show
 _ASLEEP = 3e-4  # a change of relative error that no evaluation shows
 _SD_PER_DISTANCE = 0.4  # white noise has no room beyond the bounds of the metric
 
@@ -113,7 +114,7 @@ def _gap_noise(gap: Array, has: Ingredients, rng: np.random.Generator) -> Array:
     """White noise [curve, step] of a learning rate that is too high to settle: each evaluation finds it elsewhere."""
     scale = np.zeros_like(gap)
     rows = np.flatnonzero(has["gap_noise"])
-    scale[rows] = np.minimum(noise.of_gap(gap[rows], has["loss"][rows], rng), noise.LARGEST)
+    scale[rows] = noise.of_gap(gap[rows], has["loss"][rows], rng)
     return scale
 
 
@@ -156,7 +157,7 @@ def _worsen(error: Array, has: Ingredients, rng: np.random.Generator) -> None:
 def _shrink(error: Array, scales: Array, has: Ingredients, rng: np.random.Generator) -> None:
     """Runs that barely move, with noise that shrinks less than they do."""
     rows = np.flatnonzero(has["small"])
-    factor = log_uniform(3e-5, 0.05, (len(rows), 1), rng)
+    factor = log_uniform(5e-5, 0.05, (len(rows), 1), rng)
     error[rows] = trend.miniature(error[rows], factor, rng)
     scales[:, rows] *= factor ** rng.random(factor.shape)
 
@@ -196,6 +197,18 @@ def loss_level(error: Array) -> Array:
     return np.asarray(expit(1.0 - 2.0 * error) / _BEST_LOGISTIC)
 
 
+def _slope(levels: Array) -> Array:
+    """How much `loss_level` falls per error, where it has come to these levels."""
+    return 2.0 * levels * (1.0 - _BEST_LOGISTIC * levels)
+
+
+def measure_by_first(runs: Runs, rows: Rows, rng: np.random.Generator) -> None:
+    """Take the normalised values of some rows for losses, and normalise them by their first value instead."""
+    levels = np.maximum(runs.noiseless[rows], _LOWEST_LEVEL)
+    losses, sd = 0.5 - 0.5 * logit(_BEST_LOGISTIC * levels), runs.white_sd[rows] / _slope(levels)
+    _put_losses(runs, rows, losses, sd, np.ones(len(rows), dtype=bool), rng)
+
+
 def _measured(error: Array, white: Array, examples: Array, has: Ingredients, rng: np.random.Generator) -> Runs:
     """From relative errors to normalised values: losses are squeezed, accuracies run straight from chance to 1."""
     size = len(error)
@@ -203,12 +216,7 @@ def _measured(error: Array, white: Array, examples: Array, has: Ingredients, rng
     runs = Runs(np.empty_like(error), np.empty_like(error), np.empty(size), kinds, examples)
 
     rows = np.flatnonzero(has["loss"])
-    losses, sd = np.maximum(error[rows], 0.0), white[rows]
-    unit = _use_first_as_unit(losses, sd, has["first_as_reference"][rows], rng)
-    levels = loss_level(losses)
-    runs.noiseless[rows] = levels
-    runs.white_sd[rows] = sd * 2.0 * levels * (1.0 - _BEST_LOGISTIC * levels)  # sd times the slope of loss_level
-    runs.untrained[rows] = loss_level(1.0 / unit)
+    _put_losses(runs, rows, np.maximum(error[rows], 0.0), white[rows], has["first_as_reference"][rows], rng)
 
     rows = np.flatnonzero(has["accuracy"])
     chance = chance_level(len(rows), rng)
@@ -219,6 +227,17 @@ def _measured(error: Array, white: Array, examples: Array, has: Ingredients, rng
     room = np.minimum(runs.noiseless, 1.0 - runs.noiseless)
     np.minimum(runs.white_sd, _SD_PER_DISTANCE * room, out=runs.white_sd)
     return runs
+
+
+def _put_losses(
+    runs: Runs, rows: Rows, losses: Array, sd: Array, by_first: Mask, rng: np.random.Generator
+) -> None:
+    """Losses as multiples of the untrained one, and their white noise [curve, step], which both may be changed."""
+    unit = _use_first_as_unit(losses, sd, by_first, rng)
+    levels = loss_level(losses)
+    runs.noiseless[rows] = levels
+    runs.white_sd[rows] = sd * _slope(levels)
+    runs.untrained[rows] = loss_level(1.0 / unit)
 
 
 def _use_first_as_unit(losses: Array, sd: Array, chosen: Mask, rng: np.random.Generator) -> Array:

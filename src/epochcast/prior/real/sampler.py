@@ -17,7 +17,7 @@ from epochcast.prior import paper
 from epochcast.prior.families import Array
 from epochcast.prior.real.config import Mask, RealPriorConfig, Rows, draw_ingredients
 from epochcast.prior.real.grid import Grid, log_uniform
-from epochcast.prior.real.run import Runs, chance_level, loss_level, ordinary
+from epochcast.prior.real.run import Runs, chance_level, loss_level, measure_by_first, ordinary
 
 _CONSTANT_LOSSES = 0.75  # of constant curves; an accuracy seldom repeats itself for a whole run
 _CHUNK = 512  # curves made at once: the temporaries stay in the cache
@@ -97,7 +97,7 @@ def paper_curves(grid: Grid, size: int, rng: np.random.Generator) -> Runs:
 
 
 def _chunk(grid: Grid, size: int, config: RealPriorConfig, rng: np.random.Generator) -> RealDraw:
-    has = draw_ingredients(size, config, rng)
+    has = draw_ingredients(size, config, rng, geometric=grid.is_geometric)
     shape = (size, len(grid.steps))
     runs = Runs(np.empty(shape), np.empty(shape), np.empty(size), np.empty(size), np.empty(size))
     rows = np.flatnonzero(has["ordinary"])
@@ -106,6 +106,7 @@ def _chunk(grid: Grid, size: int, config: RealPriorConfig, rng: np.random.Genera
         rows = np.flatnonzero(has[name])
         _put(runs, rows, kind(grid, len(rows), rng))
     runs.kinds[has["paper_accuracy"]], runs.kinds[has["paper_loss"]] = SHARE, LOSS
+    measure_by_first(runs, np.flatnonzero(has["paper_loss"] & has["first_as_reference"]), rng)
     z = rng.standard_normal(shape)
     noisy = _observed(runs.noiseless + runs.white_sd * z, has["paper"], runs.examples)
     return RealDraw(noisy, runs.noiseless, runs.white_sd, runs.untrained, runs.kinds, runs.examples, has)

@@ -54,7 +54,7 @@ def decay(clock: Array, horizon: float, pace: Array, second: Mask, slow_start: M
 
 def slow_pace(size: int, rng: np.random.Generator) -> Array:
     """The pace [curve, 1] of runs whose learning rate is much too small: what share of a decay they get through."""
-    return log_uniform(5e-4, 1.0, (size, 1), rng)
+    return log_uniform(1e-3, 1.0, (size, 1), rng)
 
 
 def delayed(clock: Array, horizon: float, rng: np.random.Generator) -> Array:
@@ -115,7 +115,7 @@ def overfitting(grid: Grid, onset: Array, rng: np.random.Generator) -> Array:
     size = len(onset)
     width = log_uniform(0.03, 3.0, (size, 1), rng) * grid.horizon
     grown = (np.maximum(grid.steps - onset, 0.0) / width) ** rng.uniform(0.7, 2.0, (size, 1))
-    return log_uniform(0.003, 2.0, (size, 1), rng) * grown / (1.0 + grown)
+    return log_uniform(0.002, 1.5, (size, 1), rng) * grown / (1.0 + grown)
 
 
 def wandering(grid: Grid, rate: Array, rng: np.random.Generator) -> Array:
