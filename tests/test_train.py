@@ -78,6 +78,15 @@ def test_training_lowers_the_loss_for_every_recipe_of_the_set_model(head, target
     assert np.mean(losses[-50:]) < np.mean(losses[:20]) - 0.3
 
 
+def test_bfloat16_products_change_the_loss_only_a_little_and_forecasts_not_at_all():
+    exact, coarse = (Trainer(replace(TINY_STREAM, precision=precision)) for precision in ("float32", "bfloat16"))
+    exact.run(steps=30)
+    coarse.run(steps=30)
+    assert 0.0 < abs(exact.loss - coarse.loss) < 0.05
+    coarse.objective.network.load_state_dict(exact.objective.network.state_dict())
+    assert coarse.evaluate(20) == exact.evaluate(20)
+
+
 def test_start_takes_the_weights_of_a_checkpoint_and_of_a_model_file(tmp_path):
     other = Trainer(TINY_STREAM)
     other.run(steps=2)
@@ -164,6 +173,7 @@ def test_config_survives_json_for_every_recipe(name):
         ('{"warmup": 1.5}', "warmup=1.5"),
         ('{"model": {"width": 100, "heads": 3}}', "multiple of heads"),
         ('{"curves": 0}', "at least 1"),
+        ('{"precision": "float16"}', "precision='float16'"),
     ],
 )
 def test_config_with_a_mistake_is_refused(text, message):

@@ -274,6 +274,7 @@ def train(
     batch: Annotated[int | None, typer.Option(help="curves per step, instead of the recipe's")] = None,
     shards: Annotated[int | None, typer.Option(help="parts of a batch; torchrun spreads them over processes")] = None,
     seed: Annotated[int | None, typer.Option(help="seed of weights and curves")] = None,
+    precision: Annotated[str | None, typer.Option(help="bfloat16 is faster on processors with units for it")] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="file to go on from and to save to")] = None,
     save_every: Annotated[float, typer.Option(help="minutes between checkpoints")] = 5.0,
     threads: Annotated[int | None, typer.Option(help="cores to use")] = None,
@@ -288,7 +289,7 @@ def train(
         raise MissingExtraError(error.name or "torch", "train") from None
     if prior is not None:
         sys.path.insert(0, "")  # a module in the current folder is what people mean
-    changes = {"prior": prior, "curves": curves, "batch": batch, "shards": shards, "seed": seed}
+    changes = {"prior": prior, "curves": curves, "batch": batch, "shards": shards, "seed": seed, "precision": precision}
     TrainingRun(recipe, changes, checkpoint, save_every * 60.0, threads, start).finish(out, name)
 
 

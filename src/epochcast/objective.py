@@ -30,6 +30,7 @@ from epochcast.prior.paper import Draw
 from epochcast.trail import Trail
 
 Cutoffs = Literal["batch", "curve"]
+Precision = Literal["float32", "bfloat16"]
 Sampler = Callable[[int, np.random.Generator], Draw]
 
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
@@ -161,10 +162,11 @@ def distribution(raw: Array, head: str, borders: Array) -> Distribution:
 class StreamObjective:
     """All cutoffs of every run, a few later steps queried at each, stratified over what is left."""
 
-    def __init__(self, config: ModelConfig, sampler: Episodes, queries: int) -> None:
+    def __init__(self, config: ModelConfig, sampler: Episodes, queries: int, precision: Precision = "float32") -> None:
         self.network = StreamModel(config)
         self.sampler = sampler
         self.queries = queries
+        self.precision = precision
 
     def is_hidden(self, name: str) -> bool:
         """Whether a weight matrix lies between hidden states (Muon's share) rather than at the rim."""
@@ -176,17 +178,24 @@ class StreamObjective:
         queries = cutoffs[:, None] + _stratified(count - cutoffs, self.queries, rng)  # [cutoff, query] of later values
         steps = np.broadcast_to(episode.steps, episode.values.shape)
         whole = Trail.of(steps, episode.values, episode.horizon, kinds=episode.kinds)
-        log_weights, means, log_scales = self._answer(whole, cutoffs[None], episode.steps[queries][None])
+        asked = episode.steps[queries][None]
+        log_weights, means, log_scales = self._answer(whole, cutoffs[None], asked, self.precision == "bfloat16")
         targets = tensor(episode.targets[..., queries]).to(means.device)  # [draw, run, cutoff, query]
         return -torch.stack([gaussians_log_prob(log_weights, means, log_scales, y) for y in targets]).mean()
 
-    def _answer(self, whole: Trail, cutoffs: NDArray[np.int64], queries: Array) -> tuple[Tensor, Tensor, Tensor]:
-        """Log-weights, means and log-scales [run, cutoff, query, component] of queried steps [1, cutoff, query]."""
+    def _answer(
+        self, whole: Trail, cutoffs: NDArray[np.int64], queries: Array, coarse: bool = False
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Log-weights, means and log-scales [run, cutoff, query, component] of queried steps [1, cutoff, query].
+
+        `coarse` products are for the layers over what was seen alone: answers need their digits.
+        """
         device = next(self.network.parameters()).device
         seen = whole.at(cutoffs)
-        states, _ = self.network.encode(tensor(whole.tokens).to(device))
+        with torch.autocast(device.type, torch.bfloat16, enabled=coarse):
+            states, _ = self.network.encode(tensor(whole.tokens).to(device))
         raw = self.network.decode(
-            states[:, cutoffs[0]], tensor(seen.tokens).to(device), tensor(seen.queries(queries)).to(device)
+            states.float()[:, cutoffs[0]], tensor(seen.tokens).to(device), tensor(seen.queries(queries)).to(device)
         )
         last, unit = (tensor(array[..., None]).to(device) for array in (seen.last, seen.unit))
         return placed_around(raw, last, unit)

@@ -23,7 +23,7 @@ from epochcast.episode import Targets, episodes_of
 from epochcast.errors import ConfigError, TrainingError
 from epochcast.model import PAPER_SIZES, ModelConfig
 from epochcast.muon import Muon
-from epochcast.objective import Cutoffs, Objective, SetObjective, StreamObjective, prior_borders
+from epochcast.objective import Cutoffs, Objective, Precision, SetObjective, StreamObjective, prior_borders
 from epochcast.prior import paper
 from epochcast.weights import read_safetensors, write_safetensors
 
@@ -47,6 +47,7 @@ class TrainConfig:
     targets: Targets = "antithetic"
     cutoffs: Cutoffs = "curve"
     quiet: float = 0.0  # streaming: share of curves with hardly any noise, beyond what the paper's prior has
+    precision: Precision = "float32"  # streaming: bfloat16 is faster where the processor has units for it
     optimizer: Literal["muon", "adam"] = "muon"
     muon_rate: float = 2e-3
     adam_rate: float = 1e-3
@@ -59,6 +60,8 @@ class TrainConfig:
             raise ConfigError("curves, batch, shards and queries must be at least 1, horizon at least 2")
         if self.batch % self.shards:
             raise ConfigError(f"batch={self.batch} must be a multiple of shards={self.shards}")
+        if self.precision not in ("float32", "bfloat16"):
+            raise ConfigError(f"precision={self.precision!r} is unknown; choose float32 or bfloat16")
         if not 0.0 <= self.quiet <= 1.0:
             raise ConfigError(f"quiet={self.quiet} must be a share of the curves, 0 to 1")
         if not 0.0 <= self.warmup < 1.0:
@@ -231,7 +234,7 @@ class Trainer:
 def _objective(config: TrainConfig) -> Objective:
     if config.model.layout == "stream":
         episodes = episodes_of(config.prior, config.horizon, config.targets, config.quiet)
-        return StreamObjective(config.model, episodes, config.queries)
+        return StreamObjective(config.model, episodes, config.queries, config.precision)
     if config.prior != "paper":
         raise ConfigError(f"prior={config.prior!r} needs a streaming model; try the recipe real")
 

@@ -229,9 +229,7 @@ def _measured(error: Array, white: Array, examples: Array, has: Ingredients, rng
     return runs
 
 
-def _put_losses(
-    runs: Runs, rows: Rows, losses: Array, sd: Array, by_first: Mask, rng: np.random.Generator
-) -> None:
+def _put_losses(runs: Runs, rows: Rows, losses: Array, sd: Array, by_first: Mask, rng: np.random.Generator) -> None:
     """Losses as multiples of the untrained one, and their white noise [curve, step], which both may be changed."""
     unit = _use_first_as_unit(losses, sd, by_first, rng)
     levels = loss_level(losses)
