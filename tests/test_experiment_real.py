@@ -207,10 +207,11 @@ def test_study_key_changes_with_curves_cutoff_and_engine() -> None:
     assert replace(item).key == item.key
 
 
-def test_taskset_is_prepared_as_good_and_bad_halves() -> None:
+def test_taskset_is_prepared_whole_and_as_good_and_bad_halves() -> None:
     taskset = replace(digits_bench("log_loss"), name="taskset")
-    good, bad = real_study.prepared(taskset, small_plan(curves=100))
-    assert (good.name, bad.name) == ("taskset-good", "taskset-bad")
+    whole, good, bad = real_study.prepared(taskset, small_plan(curves=100))
+    assert (whole.name, good.name, bad.name) == ("taskset", "taskset-good", "taskset-bad")
+    assert len(whole) == 100
     assert len(good) == len(bad) == 50
     assert good.best_normalised.mean() > bad.best_normalised.mean()
 

@@ -17,9 +17,9 @@ _INTRODUCTION = """# Real curves
 
 How good are the forecasts on learning curves of real trainings? Every engine sees the first part of the same curves and
 is scored on all values that come, in the space normalised as in the LC-PFN paper (appendix A; larger is better, about
-0 to 1). Curves of more than 100 values are thinned to every k-th; TaskSet is reported as the best tenth of each task
-(good) and the rest (bad), as in the paper; a run that diverged is scored on what it had, and left out where it has
-nothing after the cutoff.
+0 to 1). Curves of more than 100 values are thinned to every k-th; TaskSet is reported whole and, as in the paper, as
+the best tenth of each task (good) and the rest (bad); a run that diverged is scored on what it had, and left out where
+it has nothing after the cutoff. The best tenth is chosen by how runs end: who is right about all runs is too low there.
 
 - **log-likelihood**: log density of the values that came, mean over a curve; a single surprise can cost a curve
   hundreds, so the mean over curves and the median over curves tell different stories
@@ -54,7 +54,7 @@ Cell = Callable[[Row], str]
 _TABLES: tuple[tuple[str, Cell], ...] = (
     ("Log-likelihood, median over curves", lambda row: f"{row.log_likelihood_median:.2f}"),
     ("Log-likelihood, mean over curves", lambda row: _short(row.log_likelihood)),
-    ("Squared error of the median, mean over curves, x 1000", lambda row: f"{1e3 * row.squared_error_median:.2f}"),
+    ("Squared error of the median, mean over curves, x 1000", lambda row: f"{1e3 * row.squared_error_median:.3g}"),
     ("Squared error of the median, median over curves", lambda row: f"{row.squared_error_median_typical:.1e}"),
     ("CRPS, mean over curves, x 1000", lambda row: f"{1e3 * row.crps:.1f}"),
     ("Coverage of the central 90 %", lambda row: f"{row.coverage90:.2f}"),

@@ -68,11 +68,12 @@ class Scored:
 
 
 def prepared(curves: CurveSet, plan: Plan) -> list[CurveSet]:
-    """The curves to score, as in the paper: sampled, thinned to 100 values, TaskSet as its good and its bad half."""
+    """The curves to score: sampled, thinned to 100 values; TaskSet also as the paper's good and bad half."""
+    whole = curves.sample(plan.curves, plan.seed).thinned()
     if not curves.name.startswith("taskset"):
-        return [curves.sample(plan.curves, plan.seed).thinned()]
+        return [whole]
     halves = zip(("good", "bad"), curves.sample_halves(plan.curves, plan.seed), strict=True)
-    return [replace(half, name=f"{curves.name}-{which}").thinned() for which, half in halves]
+    return [whole, *(replace(half, name=f"{curves.name}-{which}").thinned() for which, half in halves)]
 
 
 def entrants(plan: Plan) -> list[Contender]:
