@@ -67,7 +67,7 @@ class RealPriorConfig:
     barely_moving: float = 0.26  # of losses: a full curve in miniature, close to its start
     barely_moving_accuracy: float = 0.025  # of accuracies: the same
     overfitting: float = 0.20  # of what was gained some is lost after an onset
-    overfitting_at_turn: float = 0.50  # of these, if the schedule has a sudden turn: it begins there
+    overfitting_at_turn: float = 0.30  # of these, if the schedule has a sudden turn: it begins there
     wandering: float = 0.20  # small changes add up, as those of boosted trees do
     unstable: float = 0.015  # what was gained is lost and found again, more lost than found
     double_descent: float = 0.04  # worse for a while, then better again

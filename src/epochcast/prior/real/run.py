@@ -134,7 +134,7 @@ def _add_events(
     rows = np.flatnonzero(has["wandering"])
     error[rows] += np.minimum(error, gained)[rows] * trend.wandering(grid, schedule.rate[rows], rng)
     rows = np.flatnonzero(has["overfitting"])
-    anywhere = log_uniform(0.005, 1.0, len(rows), rng) * grid.horizon
+    anywhere = log_uniform(0.003, 0.5, len(rows), rng) * grid.horizon
     at_turn = has["overfitting_at_turn"][rows] & np.isfinite(schedule.turn[rows])
     onset = np.where(at_turn, schedule.turn[rows], anywhere)[:, None]
     # An overconfident mistake costs a loss without limit, an accuracy only itself.

@@ -127,7 +127,7 @@ def wandering(grid: Grid, rate: Array, rng: np.random.Generator) -> Array:
 
 def unstable(grid: Grid, size: int, rng: np.random.Generator) -> Array:
     """The share [curve, step] of its gains that a run has lost: from an onset on it wanders, mostly for the worse."""
-    onset = rng.uniform(0.0, 1.0, (size, 1)) * grid.horizon
+    onset = log_uniform(0.01, 1.0, (size, 1), rng) * grid.horizon
     elapsed = np.diff(np.maximum(grid.steps - onset, 0.0), axis=1, prepend=0.0) / grid.horizon
     walk = np.cumsum(np.sqrt(elapsed) * rng.standard_normal(elapsed.shape), axis=1)
     walk = log_uniform(0.5, 6.0, (size, 1), rng) * np.abs(walk)
@@ -137,7 +137,7 @@ def unstable(grid: Grid, size: int, rng: np.random.Generator) -> Array:
 
 def double_descent(grid: Grid, size: int, rng: np.random.Generator) -> Array:
     """Error that rises for a while and falls again."""
-    centre = rng.uniform(0.03, 0.95, (size, 1)) * grid.horizon
+    centre = log_uniform(0.02, 0.95, (size, 1), rng) * grid.horizon
     width = log_uniform(0.01, 0.2, (size, 1), rng) * grid.horizon
     return log_uniform(0.01, 1.0, (size, 1), rng) * np.exp(-0.5 * ((grid.steps - centre) / width) ** 2)
 
@@ -157,8 +157,8 @@ def spikes(grid: Grid, size: int, rng: np.random.Generator) -> Array:
 
 
 def collapse(grid: Grid, size: int, rng: np.random.Generator) -> Array:
-    """Share [curve, step] of the way to a lost run: at once, or over some steps."""
-    at = rng.uniform(0.0, grid.horizon, (size, 1))
+    """Share [curve, step] of the way to a lost run: at once, or over some steps; a rate too high shows early."""
+    at = log_uniform(0.003, 1.0, (size, 1), rng) * grid.horizon
     width = np.where(rng.random((size, 1)) < 0.6, 1e-9, log_uniform(0.005, 0.2, (size, 1), rng) * grid.horizon)
     return -np.expm1(-np.maximum(grid.steps - at, 0.0) / width)
 
