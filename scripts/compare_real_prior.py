@@ -7,8 +7,9 @@ share of each collection's curves lies inside the central 98 % of the prior. The
 on the very steps of each collection, so that both sides show the same metric through the same grid.
 
 With --forecasts it also asks whether the prior knows how curves go on: each real curve is cut off, the prior curves
-most like what is left of it are looked up, and the real end should lie in the central 90 % of theirs. It is a crude
-stand-in for a trained network that takes seconds instead of an hour.
+most like what is left of it are looked up, and the real end should lie in the central 90 % of theirs. As many of them
+should go on to lose or to gain far more than they moved lately. It is a crude stand-in for a trained network that takes
+seconds instead of an hour.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ QUANTILES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 SMALLEST = 1e-8  # differences below this are rounding of the stored values
 CUTOFFS = (0.1, 0.2, 0.4, 0.8)
 NEIGHBOURS = 100
+FAR = 3.0  # in units of what a curve moved lately
 FORECAST_PRIOR, FORECAST_CURVES = 20_000, 150  # prior and real curves per collection
 NATS_PER_WORD = np.log(33_278)  # an untrained model on WikiText-2 guesses among so many words
 
@@ -262,8 +264,11 @@ def features(seen: Array) -> Array:
     return np.stack(columns, axis=1)
 
 
-def end_is_inside(group: Group, prior: Array, cutoff: float) -> NDArray[np.bool_]:
-    """Whether the end of each curve lies in the central 90 % of the ends of its nearest prior curves."""
+def gains_after(group: Group, prior: Array, cutoff: float) -> tuple[Array, Array]:
+    """What each curve gains after a cutoff [curve], and what its nearest prior curves gain [curve, neighbour].
+
+    Both in units of what a curve moved lately: neighbours are never quite of the same size.
+    """
     length = max(round(cutoff * len(group.steps)), 4)
     drawn, wanted = features(prior[:, :length]), features(group.values[:, :length])
     centre, scale = drawn.mean(axis=0), drawn.std(axis=0) + 1e-9
@@ -271,30 +276,43 @@ def end_is_inside(group: Group, prior: Array, cutoff: float) -> NDArray[np.bool_
     distances = (drawn**2).sum(axis=1) - 2.0 * wanted @ drawn.T  # [curve, prior curve], up to a constant per curve
     nearest = np.argpartition(distances, NEIGHBOURS, axis=1)[:, :NEIGHBOURS]
 
-    def movement(values: Array) -> Array:
-        return np.ptp(values[:, length - max(length // 3, 2) : length], axis=1) + 1e-7
+    def gain(values: Array) -> Array:
+        movement = np.ptp(values[:, length - max(length // 3, 2) : length], axis=1) + 1e-7
+        return np.asarray((values[:, -1] - values[:, length - 1]) / movement)
 
-    # Gains are compared in units of what a curve moved lately: neighbours are never quite of the same size.
-    gains = ((prior[:, -1] - prior[:, length - 1]) / movement(prior))[nearest] * movement(group.values)[:, None]
-    gain = group.values[:, -1] - group.values[:, length - 1]
-    low, high = np.quantile(gains, [0.05, 0.95], axis=1)
-    return (gain >= low - SMALLEST) & (gain <= high + SMALLEST)
+    return gain(group.values), gain(prior)[nearest]
 
 
-def forecast_coverage(
+def fates(gain: Array, neighbours: Array) -> Statistics:
+    """What became of curves [curve]; the mean is the share."""
+    low, high = np.quantile(neighbours, [0.05, 0.95], axis=1)
+    return {
+        "end in the central 90 % of their nearest prior curves": (gain >= low - SMALLEST) & (gain <= high + SMALLEST),
+        f"lose {FAR:g} recent movements": gain < -FAR,
+        f"lose {FAR:g} recent movements: their nearest prior curves": (neighbours < -FAR).mean(axis=1),
+        f"gain {FAR:g} recent movements": gain > FAR,
+        f"gain {FAR:g} recent movements: their nearest prior curves": (neighbours > FAR).mean(axis=1),
+    }
+
+
+def shares_of_fates(
     groups: list[Group], rng: np.random.Generator, config: real.RealPriorConfig
-) -> dict[float, float]:
-    """Share of curves that end inside, for each cutoff."""
+) -> dict[str, dict[float, float]]:
+    """The share of every fate at each cutoff."""
     long_enough = [group for group in groups if len(group.steps) >= 12]
     chosen = [long_enough[i] for i in rng.permutation(len(long_enough))[: 3 * GRIDS]]
     each = FORECAST_PRIOR // min(len(chosen), 4)
-    inside_at: dict[float, list[NDArray[np.bool_]]] = {cutoff: [] for cutoff in CUTOFFS}
+    found: dict[float, list[Statistics]] = {cutoff: [] for cutoff in CUTOFFS}
     for group in chosen:
         prior = prior_curves(group, each, rng, config)
         tested = replace(group, values=group.values[rng.permutation(len(group.values))[:FORECAST_CURVES]])
         for cutoff in CUTOFFS:
-            inside_at[cutoff].append(end_is_inside(tested, prior, cutoff))
-    return {cutoff: float(np.concatenate(parts).mean()) for cutoff, parts in inside_at.items()}
+            found[cutoff].append(fates(*gains_after(tested, prior, cutoff)))
+    names = found[CUTOFFS[0]][0]
+    return {
+        name: {cutoff: float(np.concatenate([part[name] for part in found[cutoff]]).mean()) for cutoff in CUTOFFS}
+        for name in names
+    }
 
 
 # The report ----------------------------------------------------------------------------------------------------------
@@ -334,9 +352,10 @@ def report(data: Path, prior_size: int, seed: int, forecasts: bool, console: Con
     report_quantiles(collections, priors, console)
     report_shares(collections, priors, console)
     if forecasts:
-        covered = {name: forecast_coverage(groups, rng, config) for name, groups in collections.items()}
-        rows = {f"seen {cutoff:.0%}": {name: covered[name][cutoff] for name in covered} for cutoff in CUTOFFS}
-        console.print(wide_table("share of curves that end in the central 90 % of their nearest prior curves", rows))
+        by_name = {name: shares_of_fates(groups, rng, config) for name, groups in collections.items()}
+        for fate in next(iter(by_name.values())):
+            rows = {f"seen {cutoff:.0%}": {name: by_name[name][fate][cutoff] for name in by_name} for cutoff in CUTOFFS}
+            console.print(wide_table(f"share of curves that {fate}", rows))
 
 
 def report_quantiles(collections: Collections, priors: Collections, console: Console) -> None:
