@@ -27,7 +27,7 @@ class RealPriorConfig:
     toggling: float = 0.03  # a constant guess that changes: jumps between a few levels around chance
 
     # What is measured.
-    paper_accuracy: float = 0.28  # of the paper's curves: said to be an accuracy
+    paper_accuracy: float = 0.14  # of the paper's curves: said to be an accuracy
     paper_loss: float = 0.20  # of the paper's curves: said to be a loss; the others are not said to be anything
     loss: float = 0.55  # of ordinary runs: a loss, squeezed by the paper's normalisation; the others are accuracies
     first_as_reference: float = 0.30  # of all losses: normalised by their first value, for want of an untrained one
