@@ -34,7 +34,7 @@ class RealPriorConfig:
 
     amounts: float = 0.70  # of ordinary runs on steps that grow geometrically: against the amount of data instead
 
-    # The learning-rate schedule, at most one each: shares of ordinary runs; none against the amount of data.
+    # The learning-rate schedule, at most one each: shares of trainings, which are all other ordinary runs.
     cosine: float = 0.36
     polynomial: float = 0.08  # linear, root or square, some after a long hold
     exponential: float = 0.04
@@ -52,7 +52,7 @@ class RealPriorConfig:
     gap_noise: float = 0.88  # of runs with a gap: fluctuations in proportion to it
     noise_follows_schedule: float = 0.85
 
-    # The shape: shares of ordinary runs.
+    # The shape: shares of ordinary runs; setbacks but double descents are of those that are trainings.
     second_decay: float = 0.65  # a fast and a slow part
     slow_start: float = 0.25  # sigmoid: an inflection before the fastest gain
     slow_accuracy: float = 0.25  # of accuracies: the same, since the loss must fall a while before a guess changes
