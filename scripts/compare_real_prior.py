@@ -278,7 +278,8 @@ def gains_after(group: Group, prior: Array, cutoff: float) -> tuple[Array, Array
 
     def gain(values: Array) -> Array:
         movement = np.ptp(values[:, length - max(length // 3, 2) : length], axis=1) + 1e-7
-        return np.asarray((values[:, -1] - values[:, length - 1]) / movement)
+        gained = values[:, -1] - values[:, length - 1]
+        return np.where(np.abs(gained) > SMALLEST, gained, 0.0) / movement
 
     return gain(group.values), gain(prior)[nearest]
 
@@ -287,7 +288,7 @@ def fates(gain: Array, neighbours: Array) -> Statistics:
     """What became of curves [curve]; the mean is the share."""
     low, high = np.quantile(neighbours, [0.05, 0.95], axis=1)
     return {
-        "end in the central 90 % of their nearest prior curves": (gain >= low - SMALLEST) & (gain <= high + SMALLEST),
+        "end in the central 90 % of their nearest prior curves": (gain >= low) & (gain <= high),
         f"lose {FAR:g} recent movements": gain < -FAR,
         f"lose {FAR:g} recent movements: their nearest prior curves": (neighbours < -FAR).mean(axis=1),
         f"gain {FAR:g} recent movements": gain > FAR,

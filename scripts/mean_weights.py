@@ -3,8 +3,8 @@
     python scripts/mean_weights.py runs/mean.safetensors runs/a.safetensors runs/b.safetensors
     python scripts/mean_weights.py runs/mean.safetensors runs/a.safetensors:0.7 runs/b.safetensors:0.3
 
-Runs that began at the same weights end in the same valley: their mean is better than each of them. A number after a
-colon is a run's share. Steps and seconds are added up; the optimisers' states are left out.
+For runs that began at the same weights, whose ends are close enough to be averaged. A number after a colon is a run's
+share. Steps and seconds are added up; the optimisers' states are left out.
 """
 
 from __future__ import annotations

@@ -635,6 +635,18 @@ def comparison() -> ModuleType:
 
 
 @IN_A_CHECKOUT
+@pytest.mark.parametrize(("gain", "still"), [(5e-9, True), (1e-6, False)], ids=["rounding", "a gain"])
+def test_curves_that_stand_still_end_where_still_prior_curves_do(comparison: ModuleType, gain, still) -> None:
+    values = np.full((3, 20), 0.5)
+    values[:, -1] += gain
+    found = comparison.fates(
+        *comparison.gains_after(comparison.regular(values, metric.SHARE), np.full((200, 20), 0.5), 0.4)
+    )
+    assert (found["end in the central 90 % of their nearest prior curves"] == still).all()
+    assert (found["gain 3 recent movements"] != still).all()
+
+
+@IN_A_CHECKOUT
 def test_weighing_finds_the_rate_that_curves_were_drawn_with(comparison: ModuleType) -> None:
     pytest.importorskip("sklearn")
     weigh, rng = script("weigh_real_prior"), np.random.default_rng(30)
