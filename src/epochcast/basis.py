@@ -21,6 +21,8 @@ from epochcast.limits import (
     SURPRISE_MEAN,
     SURPRISE_SCALE,
 )
+from epochcast.rates import Rates
+from epochcast.schedule import Schedule
 from epochcast.special import log_softmax
 from epochcast.trail import Trail
 
@@ -44,14 +46,22 @@ class Basis:
     grid: int | None  # the one horizon it was trained on, None for any
     most_values: int  # values of a run that it has been trained on
     reads_untrained: bool  # whether a value at step 0, before training, is welcome
+    schedule: Schedule | None = None  # learning rates that it is told
 
     def newest(self, curves: Curves, queries: Array, horizon: float, first: int = 0) -> tuple[Array, Question]:
         """Tokens from index `first` on, and the question at each curve's own cutoff about steps [curve, query]."""
         planned = float(self.grid or horizon)
         # A run of 300,000 iterations is read as one of 1,000 steps: the network has seen no longer ones.
         scale = min(LONGEST / planned, 1.0)
-        whole = Trail.of(scale * curves.steps, curves.values, scale * planned, first, curves.kinds)
-        return whole.tokens, _question(whole.at(curves.lengths[:, None]), scale * queries[:, None])
+        rates = self.rates_at(curves.steps, planned, scale)
+        whole = Trail.of(scale * curves.steps, curves.values, scale * planned, first, curves.kinds, rates)
+        asked = queries[:, None]
+        ahead = self.rates_at(asked, planned, scale)
+        return whole.tokens, _question(whole.at(curves.lengths[:, None]), scale * asked, ahead)
+
+    def rates_at(self, steps: Array, horizon: float, scale: float = 1.0) -> Rates | None:
+        """Learning rates at some steps of a run, if any are told."""
+        return None if self.schedule is None else self.schedule.at(steps, horizon, scale)
 
     def finished(
         self, values: Array, horizon: int, untrained: Array | None = None, kinds: Array | None = None
@@ -61,7 +71,9 @@ class Basis:
         if untrained is not None:
             values = np.column_stack([untrained, values])
         steps = np.broadcast_to(np.arange(1.0 - before, horizon + 1.0), values.shape)
-        return Finished(Trail.of(steps, values, float(self.grid or horizon), kinds=kinds), before)
+        planned = float(self.grid or horizon)
+        whole = Trail.of(steps, values, planned, kinds=kinds, rates=self.rates_at(steps, planned))
+        return Finished(whole, before, self)
 
 
 @dataclass(frozen=True)
@@ -70,6 +82,7 @@ class Finished:
 
     whole: Trail
     before: int  # values of the untrained model that come first and are not counted: 0 or 1
+    basis: Basis
 
     @property
     def tokens(self) -> Array:
@@ -78,10 +91,11 @@ class Finished:
 
     def at(self, cutoffs: NDArray[np.int64], queries: Array) -> Question:
         """Questions at cutoffs [cutoff] about steps [cutoff, query]."""
-        return _question(self.whole.at(cutoffs[None] + self.before), queries[None])
+        seen, asked = self.whole.at(cutoffs[None] + self.before), queries[None]
+        return _question(seen, asked, self.basis.rates_at(asked, self.whole.horizon))
 
 
-def _question(seen: Trail, queries: Array) -> Question:
+def _question(seen: Trail, queries: Array, rates: Rates | None) -> Question:
     def read(raw: Raw) -> Mixture:
         logits, offsets, stretch, zoom = _outputs(raw)
         log_unit = (np.log(seen.unit)[..., None] + zoom)[..., None]
@@ -93,7 +107,7 @@ def _question(seen: Trail, queries: Array) -> Question:
             _with_last(log_scales, np.log(SURPRISE_SCALE)),
         )
 
-    return Question(seen.tokens, seen.queries(queries), read)
+    return Question(seen.tokens, seen.queries(queries, rates), read)
 
 
 def _outputs(raw: Raw) -> tuple[Array, Array, Array, Array]:

@@ -32,6 +32,10 @@ app.add_typer(evaluate_app, name="evaluate")
 MetricOption = Annotated[str, typer.Option("--metric", help="accuracy, error, log_loss, ...; append % for percentages")]
 HorizonOption = Annotated[int, typer.Option("--horizon", help="the step at which the run is planned to end")]
 ModelOption = Annotated[str, typer.Option("--model", help="a shipped model, or the path of an .onnx file")]
+ScheduleOption = Annotated[
+    str | None,
+    typer.Option("--schedule", help="the learning rate: constant, cosine, linear,warmup=5, drops,at=60/80, ..."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="print JSON instead of a table")]
 
 
@@ -59,6 +63,7 @@ def forecast(
     untrained: Annotated[float | None, typer.Option(help="the metric of the untrained model, for losses")] = None,
     best: Annotated[float | None, typer.Option(help="report the probability to beat this value")] = None,
     missing: Annotated[str, typer.Option(help="what to do with NaN: error or drop")] = "error",
+    schedule: ScheduleOption = None,
     model: ModelOption = "default",
     plot: Annotated[Path | None, typer.Option(help="write a fan chart to this file")] = None,
     as_json: JsonOption = False,
@@ -78,7 +83,7 @@ def forecast(
     if cutoff is not None and not 1 <= cutoff <= len(values):
         raise InputError(f"cutoff={cutoff} must be between 1 and the {len(values)} values of {source}")
     seen = slice(None, cutoff)
-    result = Forecaster(model).forecast(
+    result = Forecaster(model, schedule=schedule).forecast(
         values[seen],
         horizon,
         metric,
@@ -140,6 +145,7 @@ def watch(
     step_column: Annotated[str | None, typer.Option(help="the column that counts the steps, if not found")] = None,
     interval: Annotated[float, typer.Option(help="seconds between two looks")] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="look once instead of until interrupted")] = False,
+    schedule: ScheduleOption = None,
     model: ModelOption = "default",
     as_json: JsonOption = False,
 ) -> None:
@@ -148,7 +154,8 @@ def watch(
     from epochcast.watch import Watcher
     from epochcast.watch.table import show
 
-    options = {"confidence": confidence, "best": best, "step_column": step_column, "forecaster": Forecaster(model)}
+    forecaster = Forecaster(model, schedule=schedule)
+    options = {"confidence": confidence, "best": best, "step_column": step_column, "forecaster": forecaster}
     if once:
         options["most_bytes"] = 0  # nothing to remember for a second look
     watcher = Watcher(directory, metric, kind, horizon, **options)  # type: ignore[arg-type]

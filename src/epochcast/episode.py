@@ -19,6 +19,7 @@ from epochcast.errors import ConfigError
 from epochcast.metric import UNTOLD
 from epochcast.prior import paper, real
 from epochcast.prior.families import Array
+from epochcast.rates import Rates
 
 OwnPrior = Callable[[int, np.random.Generator, Array, float], Array]
 Targets = Literal["noisy", "antithetic", "exact"]
@@ -29,6 +30,7 @@ _TYPICAL_STEPS = 100  # values of a run that `size` counts for: shorter runs com
 _MOST_RUNS = 8  # times as many, at most
 _UNTRAINED_RATE = 0.4  # of batches: the value before training is known
 _TOLD_RATE = 0.88  # of runs: the kind of the metric is known
+_SCHEDULE_TOLD_RATE = 0.5  # of runs that have a learning rate: it is known
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Episode:
     values: Array  # [run, step]
     targets: Array  # [draw, run, step]
     kinds: Array | None = None  # [run]: what is measured, as far as it is told
+    rates: Rates | None = None  # [run, step]: learning rates, as far as they are told
 
 
 class Episodes(Protocol):
@@ -108,8 +111,9 @@ class RealEpisodes:
         noise = rng.standard_normal(draw.noisy.shape)  # mirrored, as in `_mirrored`
         targets = np.stack([draw.observe(noise), draw.observe(-noise)])
         kinds = np.where(rng.random(len(draw.kinds)) < _TOLD_RATE, draw.kinds, UNTOLD)
+        rates = _told_rates(draw, rng)
         if rng.random() > _UNTRAINED_RATE:
-            return Episode(steps, horizon, draw.noisy, targets, kinds)
+            return Episode(steps, horizon, draw.noisy, targets, kinds, rates)
         before = draw.untrained[:, None]
         return Episode(
             np.append(0.0, steps),
@@ -117,11 +121,18 @@ class RealEpisodes:
             np.concatenate([before, draw.noisy], axis=1),
             np.concatenate([np.broadcast_to(before, (2, *before.shape)), targets], axis=2),
             kinds,
+            rates.with_start(),
         )
 
     def validation(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
         curves = real.sample(size, rng, _VALIDATION_STEPS, float(len(_VALIDATION_STEPS))).noisy
         return curves, np.zeros_like(curves)
+
+
+def _told_rates(draw: real.RealDraw, rng: np.random.Generator) -> Rates:
+    """Learning rates of some runs; an amount of data has none, and that of the paper's curves is constant."""
+    told = (rng.random(len(draw.rate)) < _SCHEDULE_TOLD_RATE) & ~draw.ingredients["amounts"]
+    return Rates(told.astype(np.float64), draw.rate, draw.clock)
 
 
 class OwnEpisodes:

@@ -19,6 +19,7 @@ from epochcast.forecast import Forecast
 from epochcast.metric import Metric, as_metric
 from epochcast.normalize import Normalizer
 from epochcast.runtime import Engine, StreamEngine, load_network
+from epochcast.schedule import FORMS, Schedule, ScheduleLike
 from epochcast.weights import models
 
 MOST_STEPS = 1_000  # future steps answered without being asked for: more are thinned to this many
@@ -26,7 +27,10 @@ MOST_STEPS = 1_000  # future steps answered without being asked for: more are th
 
 def load_engine(name: str | Path, threads: int = 1) -> Engine:
     """An engine by name: a shipped network, your own .onnx file, a sampler (mcmc-pp, mcmc-op, exact) or a baseline
-    (last-value, power-law, empirical-gp)."""
+    (last-value, power-law, empirical-gp). `real@cosine` is a network that is told the schedule of all its runs."""
+    name, words = model_and_words(name)
+    if words:
+        return told(load_engine(name, threads), Schedule.of(words))
     if name in ("mcmc-pp", "mcmc-op"):
         from epochcast.sampling.mcmc import McmcEngine
 
@@ -42,17 +46,41 @@ def load_engine(name: str | Path, threads: int = 1) -> Engine:
     return load_network(name, threads)
 
 
+def model_and_words(name: str | Path) -> tuple[str, str]:
+    """`real@cosine` apart: the model, and what it is told of the schedule, which may be nothing."""
+    model, at, words = str(name).rpartition("@")
+    return (model, words) if at and not Path(name).exists() else (str(name), "")
+
+
+def told(engine: Engine, schedule: Schedule) -> Engine:
+    """The engine, told the learning rates of the runs that it will see."""
+    if not isinstance(engine, StreamEngine):
+        raise InputError(f"{engine.name} cannot be told learning rates; leave schedule={schedule.name!r} out")
+    return engine.told(schedule)
+
+
+def ships(name: str) -> bool:
+    """Whether `load_engine` makes this engine anywhere from its name alone."""
+    model, words = model_and_words(name)
+    return model in models() and (not words or words.partition(",")[0] in FORMS)
+
+
 class Forecaster:
     """A model ready to forecast. `model` is a shipped name (see `models()`), the path of an .onnx file, or a sampler:
     `mcmc-pp` and `mcmc-op` (the paper's baselines), `exact` (sequential Monte Carlo).
 
     `threads` is the number of cores one call may use; one by default, since it runs beside somebody's training.
+    `schedule` tells it how the learning rate of the runs goes, which sharpens the forecasts where that is known: as
+    words ("cosine", "linear,warmup=5", "drops,at=60/80"), as a function of the step, or as one rate per step.
     """
 
-    def __init__(self, model: str | Path = "default", *, threads: int = 1) -> None:
+    def __init__(
+        self, model: str | Path = "default", *, threads: int = 1, schedule: ScheduleLike | None = None
+    ) -> None:
         if threads < 1:
             raise InputError(f"threads={threads} must be at least 1")
-        self.engine: Engine = load_engine(model, threads)
+        engine = load_engine(model, threads)
+        self.engine: Engine = engine if schedule is None else told(engine, Schedule.of(schedule))
 
     @classmethod
     def around(cls, engine: Engine) -> Forecaster:
@@ -61,17 +89,25 @@ class Forecaster:
         forecaster.engine = engine
         return forecaster
 
+    def told(self, schedule: ScheduleLike) -> Forecaster:
+        """The same model, told how the learning rate of the runs goes."""
+        return Forecaster.around(told(self.engine, Schedule.of(schedule)))
+
     @property
     def name(self) -> str:
         return self.engine.name
 
     def __getstate__(self) -> dict[str, Any]:
         # Searches save themselves with all they hold. A loaded network cannot be pickled, but a shipped one has a name.
-        return {"engine": self.name if self.name in models() else self.engine}
+        model, _ = model_and_words(self.name)
+        if model not in models():
+            return {"engine": self.engine, "schedule": None}
+        return {"engine": model, "schedule": getattr(self.engine, "schedule", None)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        engine = state["engine"]
-        self.engine = load_engine(engine) if isinstance(engine, str) else engine
+        engine, schedule = state["engine"], state["schedule"]
+        engine = load_engine(engine) if isinstance(engine, str) else engine
+        self.engine = engine if schedule is None else told(engine, schedule)
 
     def forecast(
         self,
@@ -232,6 +268,14 @@ def _default() -> Forecaster:
     return Forecaster()
 
 
-def forecast(values: ArrayLike | Sequence[ArrayLike], horizon: int, metric: Metric | str, **options: Any) -> Forecast:
-    """`Forecaster().forecast(...)` with the default model, loaded once."""
-    return _default().forecast(values, horizon, metric, **options)
+def forecast(
+    values: ArrayLike | Sequence[ArrayLike],
+    horizon: int,
+    metric: Metric | str,
+    *,
+    schedule: ScheduleLike | None = None,
+    **options: Any,
+) -> Forecast:
+    """`Forecaster(schedule=schedule).forecast(...)` with the default model, loaded once."""
+    forecaster = _default() if schedule is None else _default().told(schedule)
+    return forecaster.forecast(values, horizon, metric, **options)

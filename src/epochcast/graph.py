@@ -14,7 +14,6 @@ from typing import Any
 from epochcast.errors import MissingExtraError
 from epochcast.limits import HIDDEN
 from epochcast.model import ModelConfig
-from epochcast.trail import QUERY_FEATURES, TOKEN_FEATURES
 
 _FUSED = {"Attention", "MultiHeadAttention", "BiasGelu"}
 _FUSED_DOMAIN = "com.microsoft"
@@ -191,11 +190,11 @@ def _stream_network(graph: _Graph, config: ModelConfig) -> None:
     """Inputs as of `StreamModel.forward`, but the memory apart by layers, and `hidden`, HIDDEN where a cutoff [row]
     may not look at a token [column]."""
     at_cutoff = ("batch", "cutoff")
-    tokens = graph.input("tokens", ("batch", "token", TOKEN_FEATURES))
+    tokens = graph.input("tokens", ("batch", "token", config.token_features))
     positions = graph.input("positions", at_cutoff, "INT64")
     hidden = graph.input("hidden", ("batch", 1, "cutoff", "before and token"))
-    cutoff_features = graph.input("cutoff_features", (*at_cutoff, TOKEN_FEATURES))
-    query_features = graph.input("query_features", (*at_cutoff, "query", QUERY_FEATURES))
+    cutoff_features = graph.input("cutoff_features", (*at_cutoff, config.token_features))
+    query_features = graph.input("query_features", (*at_cutoff, "query", config.query_features))
     raw = graph.output("raw", (*at_cutoff, "query", 3 * config.outputs + 1))
     x = graph.linear(tokens, "embed")
     normed = graph.norm(x, "blocks.0.attention_norm")

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from epochcast import trail
 from epochcast.errors import ConfigError
 from epochcast.limits import HIDDEN
+from epochcast.rates import RATE_QUERY_FEATURES, RATE_TOKEN_FEATURES
 
 Layout = Literal["set", "stream"]
 Head = Literal["bars", "mixture"]
@@ -34,6 +35,7 @@ class ModelConfig:
     hidden: int = 512
     outputs: int = 12  # bins or Gaussian components
     decoder: int = 256  # streaming: width of the decoder
+    rates: bool = False  # streaming: reads learning rates that it is told
 
     def __post_init__(self) -> None:
         if self.layout not in ("set", "stream") or self.head not in ("bars", "mixture"):
@@ -43,6 +45,16 @@ class ModelConfig:
         smallest = min(self.layers, self.width, self.heads, self.hidden, self.outputs)
         if smallest < 1:
             raise ConfigError(f"sizes of a model must be positive, not {smallest}")
+
+    @property
+    def token_features(self) -> int:
+        """Of a value, for a streaming network."""
+        return trail.TOKEN_FEATURES + RATE_TOKEN_FEATURES * self.rates
+
+    @property
+    def query_features(self) -> int:
+        """Of a queried step, for a streaming network."""
+        return trail.QUERY_FEATURES + RATE_QUERY_FEATURES * self.rates
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -172,12 +184,12 @@ class StreamModel(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
-        self.embed = Linear(trail.TOKEN_FEATURES, config.width)
+        self.embed = Linear(config.token_features, config.width)
         self.blocks = nn.ModuleList(Block(config.width, config.heads, config.hidden) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.width)
         self.from_state = Linear(config.width, config.decoder)
-        self.from_cutoff = Linear(trail.TOKEN_FEATURES, config.decoder, bias=False)
-        self.from_query = Linear(trail.QUERY_FEATURES, config.decoder, bias=False)
+        self.from_cutoff = Linear(config.token_features, config.decoder, bias=False)
+        self.from_query = Linear(config.query_features, config.decoder, bias=False)
         self.decode_hidden = Linear(config.decoder, config.decoder)
         self.head = Linear(config.decoder, 3 * config.outputs + 1, zero=True)
         _spread_components(self.head, torch.linspace(-3.0, 3.0, config.outputs), 1.0)

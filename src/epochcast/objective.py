@@ -27,6 +27,7 @@ from epochcast.limits import (
 )
 from epochcast.model import ModelConfig, SetModel, StreamModel
 from epochcast.prior.paper import Draw
+from epochcast.rates import Rates, widened
 from epochcast.trail import Trail
 
 Cutoffs = Literal["batch", "curve"]
@@ -177,28 +178,41 @@ class StreamObjective:
         cutoffs = np.arange(count)
         queries = cutoffs[:, None] + _stratified(count - cutoffs, self.queries, rng)  # [cutoff, query] of later values
         steps = np.broadcast_to(episode.steps, episode.values.shape)
-        whole = Trail.of(steps, episode.values, episode.horizon, kinds=episode.kinds)
+        rates = episode.rates if self.network.config.rates else None
+        whole = Trail.of(steps, episode.values, episode.horizon, kinds=episode.kinds, rates=rates)
         asked = episode.steps[queries][None]
-        log_weights, means, log_scales = self._answer(whole, cutoffs[None], asked, self.precision == "bfloat16")
+        log_weights, means, log_scales = self._answer(
+            whole, cutoffs[None], asked, rates and rates[queries], coarse=self.precision == "bfloat16"
+        )
         targets = tensor(episode.targets[..., queries]).to(means.device)  # [draw, run, cutoff, query]
         return -torch.stack([gaussians_log_prob(log_weights, means, log_scales, y) for y in targets]).mean()
 
     def _answer(
-        self, whole: Trail, cutoffs: NDArray[np.int64], queries: Array, coarse: bool = False
+        self,
+        whole: Trail,
+        cutoffs: NDArray[np.int64],
+        queries: Array,
+        rates: Rates | None = None,
+        coarse: bool = False,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Log-weights, means and log-scales [run, cutoff, query, component] of queried steps [1, cutoff, query].
 
         `coarse` products are for the layers over what was seen alone: answers need their digits.
         """
-        device = next(self.network.parameters()).device
+        config, device = self.network.config, next(self.network.parameters()).device
         seen = whole.at(cutoffs)
         with torch.autocast(device.type, torch.bfloat16, enabled=coarse):
-            states, _ = self.network.encode(tensor(whole.tokens).to(device))
+            states, _ = self.network.encode(self._inputs(whole.tokens, config.token_features))
         raw = self.network.decode(
-            states.float()[:, cutoffs[0]], tensor(seen.tokens).to(device), tensor(seen.queries(queries)).to(device)
+            states.float()[:, cutoffs[0]],
+            self._inputs(seen.tokens, config.token_features),
+            self._inputs(seen.queries(queries, rates), config.query_features),
         )
         last, unit = (tensor(array[..., None]).to(device) for array in (seen.last, seen.unit))
         return placed_around(raw, last, unit)
+
+    def _inputs(self, features: Array, count: int) -> Tensor:
+        return torch.from_numpy(widened(features, count)).to(next(self.network.parameters()).device)
 
     @torch.no_grad()
     def predict(self, values: Array, cutoff: int) -> Distribution:

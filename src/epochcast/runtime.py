@@ -6,8 +6,10 @@ own space; it knows nothing of metrics.
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,6 +21,8 @@ from epochcast.curve import Curves
 from epochcast.distributions import Array, Bars, Distribution, Mixture
 from epochcast.errors import InputError, WeightsError
 from epochcast.limits import HIDDEN, SMALLEST_LOG_SCALE
+from epochcast.rates import RATE_TOKEN_FEATURES, widened
+from epochcast.schedule import Schedule
 from epochcast.trail import TOKEN_FEATURES
 from epochcast.weights import ModelFiles, find, read_safetensors
 
@@ -145,11 +149,13 @@ class StreamEngine:
         self.grid = basis.grid
         model = config["model"]
         self._memory_shape = (model["layers"], 2, model["heads"], model["width"] // model["heads"])
-        features = session.get_inputs()[0].shape[-1]
-        if features != TOKEN_FEATURES:
+        self._features = {entry.name: entry.shape[-1] for entry in session.get_inputs()}
+        self.reads_rates = bool(model.get("rates", False))
+        known = TOKEN_FEATURES + RATE_TOKEN_FEATURES * self.reads_rates
+        if self._features["tokens"] != known:
             raise WeightsError(
-                f"{name} reads {features} features of a value where this version of epochcast has {TOKEN_FEATURES}; "
-                "export it again"
+                f"{name} reads {self._features['tokens']} features of a value where this version of epochcast has "
+                f"{known}; export it again"
             )
         self._past = [entry.name for entry in session.get_inputs() if entry.name.startswith("past")]
         self._outputs = [entry.name for entry in session.get_outputs()]
@@ -158,6 +164,22 @@ class StreamEngine:
     def reads_untrained(self) -> bool:
         """Whether it makes use of a value at step 0, before training."""
         return self.basis.reads_untrained
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """The learning rates that it is told."""
+        return self.basis.schedule
+
+    def told(self, schedule: Schedule) -> StreamEngine:
+        """The same network, which is told the learning rates of the runs that it will see."""
+        if not self.reads_rates:
+            raise InputError(
+                f"{self.name} was not trained to read learning rates; leave schedule={schedule.name!r} out"
+            )
+        engine = copy.copy(self)
+        engine.basis = replace(self.basis, schedule=schedule)
+        engine.name = f"{self.name.partition('@')[0]}@{schedule.name}"
+        return engine
 
     @property
     def most_values(self) -> int:
@@ -234,13 +256,16 @@ class StreamEngine:
         token = np.arange(before + tokens.shape[1])
         hidden = np.where(token > before + positions[..., None], np.float32(HIDDEN), np.float32(0.0))
         return {
-            "tokens": tokens.astype(np.float32),
+            "tokens": self._read("tokens", tokens),
             "positions": positions,
             "hidden": hidden[:, None],
-            "cutoff_features": question.cutoff_features.astype(np.float32),
-            "query_features": question.query_features.astype(np.float32),
+            "cutoff_features": self._read("cutoff_features", question.cutoff_features),
+            "query_features": self._read("query_features", question.query_features),
             **dict(zip(self._past, memory, strict=True)),
         }
+
+    def _read(self, name: str, features: Array) -> NDArray[np.float32]:
+        return widened(features, self._features[name])
 
     def session_for_one(self) -> StreamSession:
         """A forecaster of one run that remembers what it has seen."""

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epochcast.metric import UNTOLD
+from epochcast.rates import RATE_TOKEN_FEATURES, Rates
 
 Array = NDArray[np.float64]
 
@@ -31,7 +32,7 @@ _SLOPE_DECAYS = (0.7, 0.95)
 _LOG_HUNDRED = np.log(100.0)
 _SHORTEST_AVERAGING = 256
 
-KIND_FEATURE = 8 + 3 * len(_SCALES) + 2 * len(_FREQUENCIES) + 2 * len(_MEMORIES) + 6  # the last one of a token
+KIND_FEATURE = 8 + 3 * len(_SCALES) + 2 * len(_FREQUENCIES) + 2 * len(_MEMORIES) + 6  # the last one but rates
 TOKEN_FEATURES = KIND_FEATURE + 1
 QUERY_FEATURES = 10 + 2 * len(_SLOPE_DECAYS)
 
@@ -62,7 +63,7 @@ def running_mean(x: Array, decay: float) -> Array:
 class Trail:
     """A batch of runs, read at every cutoff 0..n: axes [run, cutoff]."""
 
-    tokens: Array  # [run, cutoff, TOKEN_FEATURES], from cutoff `first` on
+    tokens: Array  # [run, cutoff, TOKEN_FEATURES and those of rates that are told], from cutoff `first` on
     step: Array  # the newest step, 0 at the start
     gap: Array  # steps between the two newest values
     last: Array  # the newest value
@@ -70,12 +71,22 @@ class Trail:
     slopes: Array  # [run, cutoff, 2]: recent movement per step, over two memories
     horizon: float
     first: int = 0
+    rates: Rates | None = None  # learning rates, where any are told
 
     @classmethod
-    def of(cls, steps: Array, values: Array, horizon: float, first: int = 0, kinds: Array | None = None) -> Trail:
+    def of(
+        cls,
+        steps: Array,
+        values: Array,
+        horizon: float,
+        first: int = 0,
+        kinds: Array | None = None,
+        rates: Rates | None = None,
+    ) -> Trail:
         """Read values [run, n] at rising steps [run, n]; a value at step 0 is the untrained model's.
 
-        `kinds` [run] says what was measured: LOSS, SHARE, or UNTOLD, which it is by default.
+        `kinds` [run] says what was measured: LOSS, SHARE, or UNTOLD, which it is by default. `rates` are the learning
+        rates at the steps, where any are told.
         Tokens before cutoff `first` are left out: they are known already to whoever asks for those of new values.
         """
         move = values[..., 1:] - values[..., :-1]
@@ -88,22 +99,28 @@ class Trail:
             unit[..., 1:] = np.maximum(running_mean(np.abs(move), _UNIT_DECAY), SMALLEST_UNIT)
             for i, slope in enumerate(running_means(move / gap[..., 1:], _SLOPE_DECAYS)):
                 slopes[..., 1:, i] = slope
-        tokens = np.empty((*values.shape[:-1], values.shape[-1] + 1 - first, TOKEN_FEATURES))
+        features = TOKEN_FEATURES if rates is None else TOKEN_FEATURES + RATE_TOKEN_FEATURES
+        tokens = np.empty((*values.shape[:-1], values.shape[-1] + 1 - first, features))
         of_values = tokens
         if first == 0:
-            tokens[..., 0, :] = _start_token(horizon)
+            tokens[..., 0, :TOKEN_FEATURES] = _start_token(horizon)
             of_values = tokens[..., 1:, :]
         _fill_tokens(of_values, steps, values, gap, unit, horizon)
         tokens[..., KIND_FEATURE] = UNTOLD if kinds is None else kinds[:, None]
+        step = _with_start(steps, 0.0)
+        if rates is not None:
+            rates = rates.with_start()
+            tokens[..., TOKEN_FEATURES:] = rates.token_features(step)[..., first:, :]
         return cls(
             tokens=tokens,
-            step=_with_start(steps, 0.0),
+            step=step,
             gap=_with_start(gap, 1.0),
             last=_with_start(values, NO_VALUE),
             unit=_with_start(unit, FIRST_UNIT),
             slopes=_with_start(slopes, 0.0),
             horizon=horizon,
             first=first,
+            rates=rates,
         )
 
     def at(self, cutoffs: NDArray[np.int64]) -> Trail:
@@ -117,10 +134,14 @@ class Trail:
             unit=self.unit[rows, cutoffs],
             slopes=self.slopes[rows, cutoffs],
             horizon=self.horizon,
+            rates=None if self.rates is None else self.rates.pick(cutoffs),
         )
 
-    def queries(self, steps: Array) -> Array:
-        """[run, cutoff, query, QUERY_FEATURES] of queried steps [run or 1, cutoff, query]."""
+    def queries(self, steps: Array, rates: Rates | None = None) -> Array:
+        """[run, cutoff, query, QUERY_FEATURES] of queried steps [run or 1, cutoff, query].
+
+        Learning rates at these steps, which only a trail with rates makes use of, add features of their own.
+        """
         horizon = self.horizon
         newest, gap = np.maximum(self.step, 1e-3)[..., None], self.gap[..., None]
         ahead = np.maximum(steps - newest, 1e-3)
@@ -145,7 +166,12 @@ class Trail:
             for i in range(len(_SLOPE_DECAYS))
             for reach in (ahead, fading)
         ]
-        return _columns((*places, *ahead_of_slopes), np.broadcast_shapes(steps.shape, newest.shape))
+        features = _columns((*places, *ahead_of_slopes), np.broadcast_shapes(steps.shape, newest.shape))
+        if rates is None or self.rates is None:
+            return features
+        of_rates = rates.query_features(steps, self.rates, newest, gap)
+        wide = np.broadcast_to(of_rates, (*features.shape[:-1], of_rates.shape[-1]))
+        return np.concatenate([features, wide], axis=-1)
 
 
 def _fill_tokens(tokens: Array, steps: Array, values: Array, gap: Array, unit: Array, horizon: float) -> None:

@@ -25,11 +25,18 @@ from epochcast.model import PAPER_SIZES, ModelConfig
 from epochcast.muon import Muon
 from epochcast.objective import Cutoffs, Objective, Precision, SetObjective, StreamObjective, prior_borders
 from epochcast.prior import paper
+from epochcast.rates import RATE_QUERY_FEATURES, RATE_TOKEN_FEATURES
 from epochcast.weights import read_safetensors, write_safetensors
 
 EVALUATED_AT = (0.1, 0.2, 0.4, 0.8)
 _VALIDATION_SEED = 2**31 - 1
 _BORDERS_SEED = 2**31 - 2
+# Rows of weights that a network which is told learning rates has more than one which is not.
+_OF_RATES = {
+    "embed.weight": RATE_TOKEN_FEATURES,
+    "from_cutoff.weight": RATE_TOKEN_FEATURES,
+    "from_query.weight": RATE_QUERY_FEATURES,
+}
 _RETIRED = {"basis", "clusters", "functions"}  # keys of older weights that say nothing any more
 
 
@@ -119,7 +126,7 @@ RECIPES: dict[str, TrainConfig] = {
     ),
     "lcpfn": TrainConfig(model=PAPER_SIZES["6x128"], curves=300_000, batch=50, targets="exact"),
     "stream": TrainConfig(curves=200_000, quiet=0.03),
-    "real": TrainConfig(model=ModelConfig(layers=8), prior="real", curves=250_000),
+    "real": TrainConfig(model=ModelConfig(layers=8, rates=True), prior="real", curves=250_000),
 }
 
 
@@ -190,11 +197,17 @@ class Trainer:
         return scores
 
     def start_from(self, path: Path) -> None:
-        """Take the weights of a checkpoint or of a model file instead of random ones."""
+        """Take the weights of a checkpoint or of a model file instead of random ones.
+
+        Learning rates that it could not read yet weigh nothing at first.
+        """
         arrays, _ = read_safetensors(path)
         known = {name.removeprefix("model."): array for name, array in arrays.items()}
         own = self.objective.network.state_dict()
         for name, value in own.items():
+            missing = len(value) - len(known[name]) if name in known and value.ndim else 0
+            if missing and missing == _OF_RATES.get(name):
+                known[name] = np.pad(known[name], ((0, missing), (0, 0)))
             if name not in known or known[name].shape != tuple(value.shape):
                 found = known[name].shape if name in known else "nothing"
                 raise TrainingError(f"{path.name} holds {found} for {name}, which is {tuple(value.shape)} here")

@@ -15,7 +15,7 @@ from epochcast import baselines
 from epochcast.baselines import BASELINES
 from epochcast.errors import ConfigError
 from epochcast.experiments.store import fingerprint
-from epochcast.forecaster import load_engine
+from epochcast.forecaster import load_engine, model_and_words
 from epochcast.runtime import Engine
 from epochcast.sampling.exact import ExactConfig, ExactEngine
 from epochcast.sampling.mcmc import M1, M2, M3, McmcConfig, McmcEngine, PriorName
@@ -59,7 +59,7 @@ class Contender:
         if self.engine in BASELINES:
             known["code"] = code_of_baselines()
         elif not self.sampled:
-            files = find(self.engine)
+            files = find(model_and_words(self.engine)[0])
             known["weights"] = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (files.graph, files.weights)]
         return fingerprint(known)
 
@@ -96,7 +96,8 @@ def contenders(engines: Sequence[str], chains: Sequence[str] = ("M1",)) -> list[
         elif name in BASELINES:
             found.append(Contender(name, name))
         else:
-            found.append(Contender(find(name).name, name))
+            model, words = model_and_words(name)
+            found.append(Contender("@".join(filter(None, (find(model).name, words))), name))
     return found
 
 

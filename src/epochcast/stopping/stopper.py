@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike
 
 from epochcast.errors import ConfigError, InputError
 from epochcast.forecast import Forecast
-from epochcast.forecaster import Forecaster, Stream
+from epochcast.forecaster import Forecaster, Stream, ships
 from epochcast.metric import Metric, as_metric
 from epochcast.stopping.calibration import SMALLEST_CONFIDENCE, FinishedRuns, Guarantee, calibrate
 from epochcast.stopping.decision import Decision, Reason, Target, check_confidence, decide, final_of, rest_of_run
 from epochcast.stopping.search import NonFinite, Search, state_of
-from epochcast.weights import models, registry
+from epochcast.weights import registry
 
 if TYPE_CHECKING:
     from typing import Self
@@ -223,7 +223,7 @@ class Stopper(Search):
         """A stopper from what `to_json` returned; a model that does not ship must be given again."""
         state = state_of(text, cls.rule)
         model = str(state.get("model"))
-        if forecaster is None and model not in models():
+        if forecaster is None and not ships(model):
             raise ConfigError(f"the saved stopper forecasts with {model!r}, which does not ship; pass forecaster=...")
         if forecaster is not None and forecaster.name != model:
             raise ConfigError(f"the saved stopper forecasts with {model!r}, not with {forecaster.name!r}")

@@ -34,7 +34,8 @@ class RealPriorConfig:
 
     amounts: float = 0.70  # of ordinary runs on steps that grow geometrically: against the amount of data instead
 
-    # The learning-rate schedule, at most one each: shares of trainings, which are all other ordinary runs.
+    # The learning-rate schedule, at most one each: shares of planned runs, which are all but the paper's curves and
+    # those against the amount of data.
     cosine: float = 0.36
     polynomial: float = 0.08  # linear, root or square, some after a long hold
     exponential: float = 0.04
@@ -46,7 +47,7 @@ class RealPriorConfig:
     hold: float = 0.12  # of cosine and polynomial ones: the rate is held for a while before it decays
     rest: float = 0.30  # of cosine and polynomial ones: the rate does not decay to zero
     warmup: float = 0.25
-    paced: float = 0.79  # progress goes with the sum of learning rates, not with the number of steps
+    paced: float = 0.82  # progress goes with the sum of learning rates, not with the number of steps
     gap: float = 0.39  # a high learning rate holds the curve below its trend until the schedule ends
     gap_accuracy: float = 0.70  # of accuracies: the same
     gap_noise: float = 0.88  # of runs with a gap: fluctuations in proportion to it
@@ -105,7 +106,7 @@ EXCLUSIVE = (WHOLE_CURVES, PAPER_KINDS, SCHEDULES)
 _PARENTS = {
     **dict.fromkeys(PAPER_KINDS, "paper"),
     "amounts": "geometric",
-    **dict.fromkeys(SCHEDULES, "training"),
+    **dict.fromkeys(SCHEDULES, "planned"),
     "first_as_reference": "all losses",
     **dict.fromkeys(("ends_at_horizon", "warmup", "paced", "gap", "noise_follows_schedule"), "scheduled"),
     **dict.fromkeys(("hold", "rest"), "annealed"),
@@ -147,8 +148,9 @@ def draw_ingredients(
     has |= {name: mask & has["paper"] for name, mask in told.items()}
     has["geometric"] = has["ordinary"] & geometric
     has["amounts"] = (rng.random(size) < config.amounts) & has["geometric"]
-    has["training"] = has["ordinary"] & ~has["amounts"]
-    has |= {name: mask & has["training"] for name, mask in schedule.items()}
+    has["planned"] = ~has["paper"] & ~has["amounts"]
+    has["training"] = has["ordinary"] & has["planned"]
+    has |= {name: mask & has["planned"] for name, mask in schedule.items()}
     has["scheduled"] = np.any([has[name] for name in SCHEDULES], axis=0)
     has["annealed"] = has["cosine"] | has["polynomial"]
     for name, rate in asdict(config).items():

@@ -15,7 +15,7 @@ from epochcast.prior.families import Array
 from epochcast.prior.real import noise, trend
 from epochcast.prior.real.config import Mask, Rows
 from epochcast.prior.real.grid import Grid, log_uniform
-from epochcast.prior.real.schedule import Schedule, draw_schedules
+from epochcast.prior.real.schedule import Schedule
 from epochcast.special import expit, logit
 
 Ingredients = dict[str, Mask]
@@ -39,9 +39,8 @@ class Runs:
     examples: Array  # [curve], 0 where the metric is not quantised
 
 
-def ordinary(grid: Grid, has: Ingredients, rng: np.random.Generator) -> Runs:
-    """A run for each row of the masks `has`."""
-    schedule = draw_schedules(grid, has, rng)
+def ordinary(grid: Grid, schedule: Schedule, has: Ingredients, rng: np.random.Generator) -> Runs:
+    """A run for each row of the masks `has`, with its schedule."""
     gap, final = _gap(schedule, has, rng)
     pace = _pace(has, rng)
     error = _trend(grid, schedule, gap + final, pace, has, rng)

@@ -18,6 +18,7 @@ from epochcast.prior.families import Array
 from epochcast.prior.real.config import Mask, RealPriorConfig, Rows, draw_ingredients
 from epochcast.prior.real.grid import Grid, log_uniform
 from epochcast.prior.real.run import Runs, chance_level, loss_level, measure_by_first, ordinary
+from epochcast.prior.real.schedule import draw_schedules
 
 _CONSTANT_LOSSES = 0.75  # of constant curves; an accuracy seldom repeats itself for a whole run
 _CHUNK = 512  # curves made at once: the temporaries stay in the cache
@@ -37,6 +38,8 @@ class RealDraw:
     untrained: Array  # [curve], the value before training
     kinds: Array  # [curve], what is measured: LOSS, SHARE, or UNTOLD for most of the paper's curves
     examples: Array  # [curve], validation examples that the metric counts; 0 where it is not quantised
+    rate: Array  # [curve, step], the learning rate, relative to its largest
+    clock: Array  # [curve, step], the integral of the rate
     ingredients: dict[str, Mask]  # [curve] each: what the curve was made of
 
     def observe(self, z: Array) -> Array:
@@ -101,7 +104,8 @@ def _chunk(grid: Grid, size: int, config: RealPriorConfig, rng: np.random.Genera
     shape = (size, len(grid.steps))
     runs = Runs(np.empty(shape), np.empty(shape), np.empty(size), np.empty(size), np.empty(size))
     rows = np.flatnonzero(has["ordinary"])
-    _put(runs, rows, ordinary(grid, {name: mask[rows] for name, mask in has.items()}, rng))
+    schedule = draw_schedules(grid, has, rng)
+    _put(runs, rows, ordinary(grid, schedule[rows], {name: mask[rows] for name, mask in has.items()}, rng))
     for name, kind in (("paper", paper_curves), ("constant", constant), ("toggling", toggling)):
         rows = np.flatnonzero(has[name])
         _put(runs, rows, kind(grid, len(rows), rng))
@@ -109,7 +113,10 @@ def _chunk(grid: Grid, size: int, config: RealPriorConfig, rng: np.random.Genera
     measure_by_first(runs, np.flatnonzero(has["paper_loss"] & has["first_as_reference"]), rng)
     z = rng.standard_normal(shape)
     noisy = _observed(runs.noiseless + runs.white_sd * z, has["paper"], runs.examples)
-    return RealDraw(noisy, runs.noiseless, runs.white_sd, runs.untrained, runs.kinds, runs.examples, has)
+    return RealDraw(
+        noisy, runs.noiseless, runs.white_sd, runs.untrained, runs.kinds, runs.examples,
+        schedule.rate, schedule.clock, has,
+    )  # fmt: skip
 
 
 def _put(whole: Runs, rows: Rows, part: Runs) -> None:
@@ -146,5 +153,7 @@ def _joined(draws: list[RealDraw]) -> RealDraw:
         untrained=np.concatenate([draw.untrained for draw in draws]),
         kinds=np.concatenate([draw.kinds for draw in draws]),
         examples=np.concatenate([draw.examples for draw in draws]),
+        rate=np.concatenate([draw.rate for draw in draws]),
+        clock=np.concatenate([draw.clock for draw in draws]),
         ingredients={name: np.concatenate([draw.ingredients[name] for draw in draws]) for name in draws[0].ingredients},
     )

@@ -1,0 +1,193 @@
+"""The learning rate that a run is planned with, in the words of those who train.
+
+    Schedule.of("cosine")                        # from its largest value to 0 at the horizon
+    Schedule.of("linear,warmup=5,final=0.1")     # 5 steps up, then down to a tenth
+    Schedule.of("drops,at=60/80,factor=0.1")     # to a tenth after step 60, and again after step 80
+    Schedule.of(lambda step: 0.1 * 0.97**step)   # any function of the step
+    Schedule.of([0.1] * 30 + [0.01] * 20)        # one rate for each step up to the horizon
+
+Only ratios count: rates are taken relative to the largest one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from epochcast.errors import InputError
+from epochcast.rates import Array, Rates
+
+RateOf = Callable[[Array, float], Array]  # rates at steps of a run with a horizon
+ScheduleLike: TypeAlias = "Schedule | str | Callable[[float], float] | ArrayLike"
+
+_CELLS = 1_000  # parts of a run that have one rate each, at least
+_TOLD = np.ones(1)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Learning rates of a run up to its horizon."""
+
+    name: str
+    rate_of: RateOf
+
+    @classmethod
+    def of(cls, schedule: ScheduleLike) -> Schedule:
+        """A schedule from its words, from a function of the step, or from one rate per step."""
+        if isinstance(schedule, Schedule):
+            return schedule
+        if isinstance(schedule, str):
+            return cls(schedule, _named(schedule))
+        if callable(schedule):
+            return cls("function", _Function(schedule))
+        return cls("rates", _Listed(_positive(schedule)))
+
+    def at(self, steps: Array, horizon: float, scale: float = 1.0) -> Rates:
+        """Rates at steps [run, ...]; the clock counts `scale` for each step."""
+        return _table(self, float(horizon)).at(steps, scale)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Rates in equal parts of a run, and their sum up to the end of each."""
+
+    rate: Array  # [cell]
+    clock: Array  # [1 + cell]
+    width: float  # steps per cell
+
+    def at(self, steps: Array, scale: float) -> Rates:
+        place = steps / self.width
+        cell = np.clip(np.ceil(place - 1e-6).astype(np.int64) - 1, 0, len(self.rate) - 1)
+        clock = self.clock[cell] + self.rate[cell] * self.width * (place - cell)
+        return Rates(_TOLD, np.where(steps > 0.0, self.rate[cell], 0.0), scale * np.where(steps > 0.0, clock, 0.0))
+
+
+@lru_cache(maxsize=64)
+def _table(schedule: Schedule, horizon: float) -> _Table:
+    per_step = math.ceil(_CELLS / horizon)  # whole steps end with a cell, so that drops are exact
+    count = max(round(per_step * horizon), 1)
+    width = horizon / count
+    middles = np.asarray((np.arange(count) + 0.5) * width, dtype=np.float64)
+    rate = np.asarray(schedule.rate_of(middles, horizon), dtype=np.float64)
+    if rate.shape != (count,) or not np.isfinite(rate).all() or (rate < 0.0).any() or rate.max() <= 0.0:
+        raise InputError(
+            f"schedule {schedule.name!r} must give finite rates, none below 0 and some above, at all steps up to "
+            f"{horizon:g}; it gave {np.array2string(rate, threshold=6, precision=4)}"
+        )
+    relative = np.asarray(rate / rate.max())
+    return _Table(relative, np.append(0.0, np.cumsum(relative * width)), width)
+
+
+# --- what a schedule can be given as ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Function:
+    function: Callable[[float], float]
+
+    def __call__(self, steps: Array, horizon: float) -> Array:
+        return np.array([float(self.function(step)) for step in steps])
+
+
+@dataclass(frozen=True)
+class _Listed:
+    rates: tuple[float, ...]
+
+    def __call__(self, steps: Array, horizon: float) -> Array:
+        if len(self.rates) != math.ceil(horizon):
+            raise InputError(
+                f"the schedule lists {len(self.rates)} rates where the run has {horizon:g} steps; give one for each "
+                "step up to the horizon, or a function of the step"
+            )
+        return np.array(self.rates)[np.ceil(steps).astype(np.int64) - 1]
+
+
+@dataclass(frozen=True)
+class _Named:
+    """A form between the end of its warm-up or hold and its end, where the rate stays at a share of the largest."""
+
+    form: str
+    warmup: float = 0.0
+    hold: float = 0.0  # the decay begins at this step
+    end: float | None = None  # and ends at this one, by default the horizon
+    final: float = 0.0
+    at: tuple[float, ...] = ()
+    factor: float = 0.1
+
+    def __call__(self, steps: Array, horizon: float) -> Array:
+        start = max(self.warmup, self.hold)
+        end = horizon if self.end is None else self.end
+        if end <= start:
+            raise InputError(f"the schedule ends at step {end:g}, before its decay begins at step {start:g}")
+        passed = np.clip((steps - start) / (end - start), 0.0, 1.0)
+        ramp = np.minimum(steps / self.warmup, 1.0) if self.warmup > 0.0 else 1.0
+        return np.asarray(ramp * (self.final + (1.0 - self.final) * self._decayed(passed, steps)))
+
+    def _decayed(self, passed: Array, steps: Array) -> Array:
+        if self.form == "drops":
+            return np.asarray(self.factor ** np.searchsorted(self.at, steps).astype(np.float64))
+        return FORMS[self.form](passed)
+
+
+FORMS: dict[str, Callable[[Array], Array]] = {
+    "constant": np.ones_like,
+    "cosine": lambda passed: np.asarray(0.5 + 0.5 * np.cos(np.pi * passed)),
+    "linear": lambda passed: np.asarray(1.0 - passed),
+    "drops": np.ones_like,  # what falls is counted in steps, not in shares of the way
+}
+_OPTIONS = {
+    "constant": ("warmup",),
+    "cosine": ("warmup", "hold", "end", "final"),
+    "linear": ("warmup", "hold", "end", "final"),
+    "drops": ("warmup", "at", "factor"),
+}
+
+
+def _named(words: str) -> _Named:
+    form, *options = (part.strip() for part in words.split(","))
+    if form not in FORMS:
+        raise InputError(f"schedule {words!r} is unknown; choose {', '.join(FORMS)}, or give the rates themselves")
+    given: dict[str, float | tuple[float, ...]] = {}
+    for option in options:
+        key, _, value = (part.strip() for part in option.partition("="))
+        if key not in _OPTIONS[form]:
+            raise InputError(f"schedule {words!r}: {form} has no {key!r}; it takes {', '.join(_OPTIONS[form])}")
+        numbers = tuple(_number(part, words, key) for part in value.split("/"))
+        given[key] = tuple(sorted(numbers)) if key == "at" else numbers[0]
+        if key != "at" and len(numbers) > 1:
+            raise InputError(f"schedule {words!r}: {key} is one number")
+    if form == "drops" and "at" not in given:
+        raise InputError(f"schedule {words!r} does not say where the rate drops; try drops,at=60/80,factor=0.1")
+    for share in ("final", "factor"):
+        if not 0.0 <= float(given.get(share, 0.0)) <= 1.0:  # type: ignore[arg-type]
+            raise InputError(f"schedule {words!r}: {share} is a share of the rate, 0 to 1")
+    return _Named(form, **given)  # type: ignore[arg-type]
+
+
+def _number(text: str, words: str, key: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0.0 <= number < math.inf:
+        raise InputError(f"schedule {words!r}: {key}={text!r} should be a number, 0 or more") from None
+    return number
+
+
+def _positive(rates: ArrayLike) -> tuple[float, ...]:
+    try:
+        listed: NDArray[np.float64] = np.asarray(rates, dtype=np.float64)
+    except (TypeError, ValueError):
+        listed = np.empty(0)
+    if listed.ndim != 1 or len(listed) == 0:
+        raise InputError(
+            f"schedule {rates!r} is neither words such as 'cosine' or 'drops,at=60/80', nor a function of the step, "
+            "nor one rate per step"
+        )
+    return tuple(listed.tolist())

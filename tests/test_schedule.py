@@ -1,0 +1,290 @@
+"""Learning-rate schedules in the words of those who train, and the rates that the network is told."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import epochcast as ec
+from epochcast.curve import Curves
+from epochcast.errors import ConfigError, InputError
+from epochcast.forecaster import load_engine, ships
+from epochcast.prior import real
+from epochcast.prior.real.grid import Grid
+from epochcast.prior.real.schedule import FORMS as PRIOR_FORMS
+from epochcast.prior.real.schedule import Outline
+from epochcast.rates import RATE_QUERY_FEATURES, RATE_TOKEN_FEATURES, Rates, widened
+from epochcast.schedule import Schedule
+from epochcast.trail import QUERY_FEATURES, TOKEN_FEATURES, Trail
+
+STEPS = np.arange(1.0, 101.0)[None]
+
+
+def rates_of(schedule, steps=STEPS, horizon=100.0):
+    return Schedule.of(schedule).at(steps, horizon)
+
+
+def test_constant_rates_count_every_step_in_full():
+    rates = rates_of("constant")
+    np.testing.assert_allclose(rates.rate, 1.0)
+    np.testing.assert_allclose(rates.clock, STEPS)
+
+
+def test_cosine_is_half_way_in_the_middle_and_over_at_the_horizon():
+    rates = rates_of("cosine")
+    np.testing.assert_allclose(rates.rate[0, [49, 99]], [0.5, 0.0], atol=2e-3)
+    np.testing.assert_allclose(rates.clock[0, -1], 50.0, rtol=1e-6)
+
+
+def test_warmup_hold_final_and_end_shape_a_linear_decay():
+    rates = rates_of("linear,warmup=10,hold=20,end=80,final=0.1").rate[0]
+    np.testing.assert_allclose(rates[[4, 9, 19]], [0.5, 1.0, 1.0], atol=0.01)
+    np.testing.assert_allclose(rates[[49, 79, 99]], [0.55, 0.1, 0.1], atol=0.01)
+
+
+def test_drops_come_right_after_their_steps():
+    rates = rates_of("drops,at=80/60,factor=0.5").rate[0]
+    np.testing.assert_allclose(rates[[59, 60, 79, 80]], [1.0, 0.5, 0.5, 0.25])
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        [0.3] * 60 + [0.03] * 40,
+        np.array([2.0] * 60 + [0.2] * 40),
+        lambda step: 7.0 if step <= 60.0 else 0.7,
+    ],
+)
+def test_rates_in_numbers_say_the_same_as_words_and_only_their_ratios_count(same):
+    words, numbers = rates_of("drops,at=60"), rates_of(same)
+    np.testing.assert_allclose(numbers.rate, words.rate)
+    np.testing.assert_allclose(numbers.clock, words.clock)
+
+
+@pytest.mark.parametrize("horizon", [2.0, 7.5, 300_000.0])
+def test_clock_is_the_sum_of_rates_at_any_horizon(horizon):
+    steps = np.linspace(0.0, horizon, 50)[None]
+    rates = rates_of("linear", steps, horizon)
+    np.testing.assert_allclose(rates.clock, steps - steps**2 / (2.0 * horizon), atol=1e-3 * horizon)
+    assert (np.diff(rates.clock) >= 0.0).all()
+
+
+def test_clock_counts_in_the_unit_that_is_asked_for():
+    whole, half = (Schedule.of("cosine").at(STEPS, 100.0, scale) for scale in (1.0, 0.5))
+    np.testing.assert_allclose(half.clock, 0.5 * whole.clock)
+
+
+def test_before_training_there_is_no_rate():
+    rates = rates_of("cosine", np.zeros((1, 1)))
+    assert rates.rate == 0.0
+    assert rates.clock == 0.0
+
+
+@pytest.mark.parametrize(("form", "words"), [("cosine", "cosine,end=80,hold=20,final=0.1"), ("cosine", "cosine")])
+def test_words_mean_what_the_network_was_trained_on(form, words):
+    start, end, rest = (20.0, 80.0, 0.1) if "hold" in words else (0.0, 100.0, 0.0)
+    outline = Outline(*(np.full((1, 1), number) for number in (start, end, rest)))
+    drawn = PRIOR_FORMS[form](Grid.of(STEPS[0], 100.0), outline, np.random.default_rng(0))
+    told = rates_of(words)
+    np.testing.assert_allclose(told.rate, drawn.rate, atol=3e-3)
+    np.testing.assert_allclose(told.clock, drawn.clock, atol=0.02)
+
+
+@pytest.mark.parametrize("schedule", ["cosine,warmup=5", [1.0, 0.5]])
+def test_schedule_survives_pickling(schedule):
+    known = Schedule.of(schedule)
+    assert pickle.loads(pickle.dumps(known)) == known
+
+
+@pytest.mark.parametrize(
+    ("schedule", "complaint"),
+    [
+        ("cosin", "'cosin' is unknown; choose constant, cosine, linear, drops"),
+        ("cosine,warmpu=5", "cosine has no 'warmpu'; it takes warmup, hold, end, final"),
+        ("cosine,warmup=soon", "warmup='soon' should be a number"),
+        ("cosine,warmup=-1", "warmup='-1' should be a number, 0 or more"),
+        ("cosine,warmup=1/2", "warmup is one number"),
+        ("linear,final=2", "final is a share of the rate, 0 to 1"),
+        ("drops", "does not say where the rate drops; try drops,at=60/80"),
+        ("drops,at=", "at='' should be a number"),
+        ("cosine,end=5,hold=10", "ends at step 5, before its decay begins at step 10"),
+        ([], "neither words"),
+        ([[1.0]], "neither words"),
+        (["fast", "slow"], "neither words"),
+        (None, "neither words"),
+        ([1.0, 0.5], "lists 2 rates where the run has 100 steps"),
+        ([np.nan] * 100, "must give finite rates"),
+        ([0.0] * 100, "none below 0 and some above"),
+        (lambda step: -1.0, "none below 0"),
+    ],
+)
+def test_bad_schedule_says_what_is_wrong(schedule, complaint):
+    with pytest.raises(InputError, match=complaint):
+        rates_of(schedule)
+
+
+# What the network reads -----------------------------------------------------------------------------------------------
+
+
+def drawn(size=8, horizon=60.0):
+    steps = np.arange(1.0, horizon + 1.0)
+    draw = real.sample(size, np.random.default_rng(0), steps, horizon)
+    return np.broadcast_to(steps, draw.noisy.shape), draw
+
+
+def test_untold_run_has_no_rate_features_beside_told_ones():
+    steps, draw = drawn()
+    told = np.arange(8) % 2.0
+    rates = Rates(told, draw.rate, draw.clock)
+    trail = Trail.of(steps, draw.noisy, 60.0, rates=rates)
+    seen = trail.at(np.array([[20]]))
+    queries = seen.queries(np.full((1, 1, 1), 60.0), rates[np.array([[59]])])
+    assert trail.tokens.shape[-1] == TOKEN_FEATURES + RATE_TOKEN_FEATURES
+    assert queries.shape == (8, 1, 1, QUERY_FEATURES + RATE_QUERY_FEATURES)
+    for features, own in ((trail.tokens, TOKEN_FEATURES), (queries, QUERY_FEATURES)):
+        assert (features[told == 0.0, ..., own:] == 0.0).all()
+        assert (features[told == 1.0, ..., own] == 1.0).all()
+    plain = Trail.of(steps, draw.noisy, 60.0)
+    np.testing.assert_array_equal(trail.tokens[..., :TOKEN_FEATURES], plain.tokens)
+
+
+def test_rate_features_of_a_cutoff_know_nothing_of_later_rates():
+    steps, draw = drawn()
+    same = rates_of("drops,at=30", steps, 60.0)
+    other = rates_of("constant", steps, 60.0)
+    first, second = (Trail.of(steps, draw.noisy, 60.0, rates=rates).tokens for rates in (same, other))
+    np.testing.assert_allclose(first[:, :31], second[:, :31])
+    assert not np.allclose(first[:, 31:], second[:, 31:])
+
+
+def test_queries_behind_a_drop_are_reached_slowly():
+    steps, draw = drawn()
+    seen = Trail.of(steps, draw.noisy, 60.0, rates=rates_of("drops,at=30,factor=0.01", steps, 60.0)).at(
+        np.array([[30]])
+    )
+    asked = np.full((1, 1, 1), 60.0)
+    rate, log_mean, log_ratio = seen.queries(asked, rates_of("drops,at=30,factor=0.01", asked, 60.0))[0, 0, 0, -3:]
+    np.testing.assert_allclose([rate, np.exp(log_mean)], 0.01, rtol=1e-6)
+    np.testing.assert_allclose(log_ratio, np.log(31.3 / 31.0), rtol=1e-6)
+
+
+def test_rate_features_stay_small_on_a_hundred_kinds_of_runs():
+    rng = np.random.default_rng(2)
+    for _ in range(100):
+        steps, horizon = real.sample_grid(rng)
+        draw = real.sample(8, rng, steps, horizon)
+        rates = Rates(np.ones(8), draw.rate, draw.clock)
+        trail = Trail.of(np.broadcast_to(steps, draw.noisy.shape), draw.noisy, horizon, rates=rates)
+        cutoffs = np.arange(len(steps))
+        last = np.full((len(steps), 1), len(steps) - 1)
+        queries = trail.at(cutoffs[None]).queries(steps[last][None], rates[last])
+        assert np.abs(trail.tokens).max() < 12.0
+        assert np.abs(queries).max() < 12.0
+
+
+def test_features_that_nothing_is_told_about_are_zero():
+    wide = widened(np.ones((2, 3)), 5)
+    assert wide.dtype == np.float32
+    np.testing.assert_array_equal(wide, [[1, 1, 1, 0, 0]] * 2)
+
+
+def test_constant_and_toggling_runs_have_schedules_like_any_other():
+    config = replace(real.RealPriorConfig(), paper=0.0, constant=0.5, toggling=0.5)
+    draw = real.sample(4_000, np.random.default_rng(3), STEPS[0], 100.0, config)
+    assert abs(draw.ingredients["scheduled"].mean() - 0.71) < 0.03
+    assert (draw.rate[draw.ingredients["scheduled"]].min(axis=1) < 1.0).mean() > 0.95  # some drops would come later
+
+
+# Models that are told -------------------------------------------------------------------------------------------------
+
+RISING = 1.0 - 0.9 * np.arange(1.0, 31.0) ** -0.4
+
+
+@pytest.fixture(scope="module")
+def told():
+    return ec.Forecaster(schedule="cosine")
+
+
+def test_forecast_changes_with_what_is_told():
+    ends = {
+        words: float(ec.forecast(RISING, 60, "accuracy", schedule=words).final.median())
+        for words in ("constant", "cosine", "drops,at=30")
+    }
+    assert len({round(end, 4) for end in ends.values()}) == 3
+    assert ends["constant"] > ends["cosine"]  # at a falling rate less is gained
+
+
+def test_plateau_before_a_drop_is_forecast_to_end_with_it():
+    plateau = 0.48 + 0.01 * np.random.default_rng(0).standard_normal(60)
+    plateau[:10] = np.linspace(0.2, 0.47, 10)
+    dropping, constant = (
+        ec.forecast(plateau, 120, "accuracy", schedule=words).final for words in ("drops,at=60", "constant")
+    )
+    assert dropping.median() > constant.median() + 0.01
+    assert dropping.interval(0.95)[1] > 0.55
+
+
+def test_stream_batch_and_all_cutoffs_agree_when_told(told):
+    stream = told.stream(40, "accuracy")
+    for value in RISING[:12]:
+        last = stream.update(value)
+    whole = told.forecast(RISING[:12], 40, "accuracy")
+    np.testing.assert_allclose(last.median(), whole.median(), atol=1e-5)
+    values, kinds = np.linspace(0.2, 0.8, 40)[None], np.array([ec.Metric.named("accuracy").kind])
+    seen = Curves(STEPS[:, :12], values[:, :12], np.array([12]), kinds=kinds)
+    wanted = told.engine.predict(seen, np.array([[40.0]]), 40.0).icdf(np.full((1, 1), 0.5))
+    for cutoffs, answers in told.engine.predict_all_cutoffs(values, 40, kinds=kinds):
+        if 12 in cutoffs:
+            found = answers[:, list(cutoffs).index(12), -1:].icdf(np.full((1, 1), 0.5))
+            np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+def test_told_model_that_is_told_nothing_is_the_shipped_one(told):
+    assert told.engine.name == "real@cosine"
+    assert ec.Forecaster().engine.schedule is None
+    assert told.told("constant").name == "real@constant"
+
+
+def test_name_of_a_told_engine_makes_it_again(told):
+    again = load_engine("default@cosine")
+    assert again.name == told.name
+    assert again.schedule == told.engine.schedule
+
+
+@pytest.mark.parametrize("schedule", ["cosine,warmup=3", [1.0] * 20 + [0.1] * 20])
+def test_told_forecaster_survives_pickling(schedule):
+    forecaster = ec.Forecaster(schedule=schedule)
+    again = pickle.loads(pickle.dumps(forecaster))
+    wanted, found = (f.forecast(RISING[:9], 40, "accuracy").final.median() for f in (forecaster, again))
+    assert found == wanted
+
+
+def test_saved_stopper_remembers_words_and_asks_for_rates_again():
+    stopper = ec.Stopper(40, "accuracy", forecaster=ec.Forecaster(schedule="cosine"))
+    assert ec.Stopper.from_json(stopper.to_json()).forecaster.name == "real@cosine"
+    numbers = ec.Forecaster(schedule=[1.0] * 40)
+    stopper = ec.Stopper(40, "accuracy", forecaster=numbers)
+    with pytest.raises(ConfigError, match="'real@rates', which does not ship; pass forecaster="):
+        ec.Stopper.from_json(stopper.to_json())
+    assert ec.Stopper.from_json(stopper.to_json(), numbers).forecaster is numbers
+
+
+def test_ships_what_its_name_can_make_again():
+    assert ships("real@cosine,warmup=5")
+    assert ships("stream")
+    assert not ships("real@rates")
+    assert not ships("mine@cosine")
+
+
+@pytest.mark.parametrize("model", ["stream", "lcpfn", "mcmc-pp", "last-value"])
+def test_models_that_read_no_rates_say_so(model):
+    with pytest.raises(InputError, match=r"learning rates; leave schedule='cosine' out"):
+        ec.Forecaster(model, schedule="cosine")
+
+
+def test_wrong_number_of_rates_is_refused_when_the_horizon_is_known():
+    with pytest.raises(InputError, match="lists 3 rates where the run has 40 steps"):
+        ec.forecast(RISING[:9], 40, "accuracy", schedule=[1.0, 0.5, 0.1])
