@@ -134,3 +134,26 @@ def test_metric_against_the_arguments_direction_is_refused(tmp_path: Path) -> No
     arguments = {"metric_for_best_model": "accuracy", "greater_is_better": False}
     with pytest.raises(ConfigError, match="'eval_accuracy' is minimised by the framework"):
         trainer([ForecastStopping("eval_accuracy")], tmp_path, **arguments).train()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"lr_scheduler_type": "linear"}, "real@linear"),
+        ({"lr_scheduler_type": "cosine", "warmup_steps": 6}, "real@cosine,warmup=3"),
+        ({"lr_scheduler_type": "constant"}, "real@constant"),
+        ({"lr_scheduler_type": "linear", "warmup_steps": 100}, "real@constant,warmup=50"),  # never reaches its decay
+        ({"lr_scheduler_type": "polynomial", "lr_scheduler_kwargs": {"power": 4.0}}, "real"),
+        ({"lr_scheduler_type": "reduce_lr_on_plateau"}, "real"),
+    ],
+)
+def test_schedule_is_read_off_the_trainer(tmp_path: Path, options: dict[str, Any], words: str) -> None:
+    callback = ForecastStopping("accuracy", dry_run=True)
+    trainer([callback], tmp_path, **options).train()
+    assert callback.stopper.forecaster.name == words
+
+
+def test_schedule_that_the_user_tells_comes_first(tmp_path: Path) -> None:
+    callback = ForecastStopping("accuracy", dry_run=True, schedule="drops,at=5")
+    trainer([callback], tmp_path, lr_scheduler_type="linear").train()
+    assert callback.stopper.forecaster.name == "real@drops,at=5"

@@ -121,27 +121,24 @@ class _Named:
     factor: float = 0.1
 
     def __call__(self, steps: Array, horizon: float) -> Array:
-        start = max(self.warmup, self.hold)
-        end = horizon if self.end is None else self.end
+        ramp = np.minimum(steps / self.warmup, 1.0) if self.warmup > 0.0 else 1.0
+        return np.asarray(ramp * (self.final + (1.0 - self.final) * self._decayed(steps, horizon)))
+
+    def _decayed(self, steps: Array, horizon: float) -> Array:
+        """From 1 to 0, unless it is constant or drops by a factor."""
+        if self.form == "constant":
+            return np.ones_like(steps)
+        if self.form == "drops":
+            return np.asarray(self.factor ** np.searchsorted(self.at, steps).astype(np.float64))
+        start, end = max(self.warmup, self.hold), horizon if self.end is None else self.end
         if end <= start:
             raise InputError(f"the schedule ends at step {end:g}, before its decay begins at step {start:g}")
         passed = np.clip((steps - start) / (end - start), 0.0, 1.0)
-        ramp = np.minimum(steps / self.warmup, 1.0) if self.warmup > 0.0 else 1.0
-        return np.asarray(ramp * (self.final + (1.0 - self.final) * self._decayed(passed, steps)))
-
-    def _decayed(self, passed: Array, steps: Array) -> Array:
-        if self.form == "drops":
-            return np.asarray(self.factor ** np.searchsorted(self.at, steps).astype(np.float64))
-        return FORMS[self.form](passed)
+        return np.asarray(1.0 - passed if self.form == "linear" else 0.5 + 0.5 * np.cos(np.pi * passed))
 
 
-FORMS: dict[str, Callable[[Array], Array]] = {
-    "constant": np.ones_like,
-    "cosine": lambda passed: np.asarray(0.5 + 0.5 * np.cos(np.pi * passed)),
-    "linear": lambda passed: np.asarray(1.0 - passed),
-    "drops": np.ones_like,  # what falls is counted in steps, not in shares of the way
-}
-_OPTIONS = {
+# The forms that have a name, and what can be said of each.
+FORMS = {
     "constant": ("warmup",),
     "cosine": ("warmup", "hold", "end", "final"),
     "linear": ("warmup", "hold", "end", "final"),
@@ -156,8 +153,8 @@ def _named(words: str) -> _Named:
     given: dict[str, float | tuple[float, ...]] = {}
     for option in options:
         key, _, value = (part.strip() for part in option.partition("="))
-        if key not in _OPTIONS[form]:
-            raise InputError(f"schedule {words!r}: {form} has no {key!r}; it takes {', '.join(_OPTIONS[form])}")
+        if key not in FORMS[form]:
+            raise InputError(f"schedule {words!r}: {form} has no {key!r}; it takes {', '.join(FORMS[form])}")
         numbers = tuple(_number(part, words, key) for part in value.split("/"))
         given[key] = tuple(sorted(numbers)) if key == "at" else numbers[0]
         if key != "at" and len(numbers) > 1:

@@ -11,6 +11,7 @@ from epochcast.errors import ConfigError, EpochcastError, InputError
 from epochcast.forecaster import Forecaster
 from epochcast.integrations.names import metric_by_name, metric_of
 from epochcast.metric import Metric
+from epochcast.schedule import ScheduleLike
 from epochcast.stopping import Decision, Stopper, StoppingRule
 from epochcast.stopping.decision import Target
 from epochcast.stopping.search import NonFinite
@@ -36,6 +37,7 @@ class StopperOptions(TypedDict, total=False):
     goal: float | None
     dry_run: bool
     non_finite: NonFinite
+    schedule: ScheduleLike | None
     forecaster: Forecaster | None
 
 
@@ -80,6 +82,7 @@ class StopperCallback:
         self.decision: Decision | None = None
         self.running = False
         self._end: int | None = None  # the last step of the run under way
+        self._schedule: str | None = None  # of its learning rate, as far as the framework tells it
         self._checked = False  # whether the run under way was checked before
         self._seen: list[tuple[float, float]] = []  # of the run under way
         self._restored: list[tuple[float, float]] | None = None  # of a run that was interrupted
@@ -87,9 +90,13 @@ class StopperCallback:
 
     # --- one run -------------------------------------------------------------------------------------------------
 
-    def begin(self, end: int | None, seen: Seen = ()) -> None:
-        """Start a run that lasts to step `end` and of which (step, value) pairs were seen before an interruption."""
+    def begin(self, end: int | None, seen: Seen = (), schedule: str | None = None) -> None:
+        """Start a run that lasts to step `end` and of which (step, value) pairs were seen before an interruption.
+
+        `schedule` is how its learning rate goes up to the end, where the framework knows it.
+        """
         self._end = end if self.horizon is None else self.horizon
+        self._schedule = schedule if self._end == end else None
         self._seen = list(seen) if self._restored is None else self._restored
         self._restored, self._checked = None, False
         if self.stopper is not None:
@@ -136,6 +143,8 @@ class StopperCallback:
             options: StopperOptions = {**self.options}
             if options.get("cutoffs") is None:
                 options.setdefault("check_every", max(1, self._end // _MOST_CHECKS))
+            if options.get("forecaster") is None:
+                options.setdefault("schedule", self._schedule)
             self.stopper = Stopper(self._end, metric_of(self.monitor, self.metric, minimize), **options)
         if not self._checked:
             metric_of(self.monitor, self.stopper.metric, minimize)

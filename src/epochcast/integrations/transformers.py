@@ -2,7 +2,8 @@
 
     trainer = Trainer(model, args, ..., callbacks=[ForecastStopping("eval_accuracy", best=0.91)])
 
-The steps are evaluations. A run that goes on from a checkpoint finds its earlier evaluations in the checkpoint's
+The steps are evaluations. Constant, linear and cosine schedules are read off the Trainer; others can be told with
+`schedule=...`. A run that goes on from a checkpoint finds its earlier evaluations in the checkpoint's
 `trainer_state.json`. With several processes every one of them decides alone, and all decide the same: the Trainer gives
 them the same metrics.
 """
@@ -12,8 +13,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from epochcast.errors import MissingExtraError
 from epochcast.integrations.base import StopperCallback
+from epochcast.schedule import Schedule
 
 try:
     from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
@@ -21,6 +25,7 @@ except ImportError as error:
     raise MissingExtraError("transformers", "transformers") from error
 
 __all__ = ["ForecastStopping"]
+_SAME = 0.1  # of the largest rate: by how much a schedule may differ from the words for it, where steps are few
 
 
 class ForecastStopping(StopperCallback, TrainerCallback):
@@ -33,7 +38,9 @@ class ForecastStopping(StopperCallback, TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         known = [log for log in state.log_history if self.monitor in log]
-        self.begin(_evaluations(args, state), [(_position(args, state, log), log[self.monitor]) for log in known])
+        seen = [(_position(args, state, log), log[self.monitor]) for log in known]
+        end = _evaluations(args, state)
+        self.begin(end, seen, _schedule(kwargs.get("lr_scheduler"), args, state, end))
 
     def on_evaluate(
         self,
@@ -69,6 +76,22 @@ def _evaluations(args: TrainingArguments, state: TrainerState) -> int:
 def _position(args: TrainingArguments, state: TrainerState, log: dict[str, Any]) -> int:
     """Which evaluation this is; the last one may come before its turn."""
     return round(log["epoch"]) if args.eval_strategy == "epoch" else _intervals(log["step"], state)
+
+
+def _schedule(scheduler: Any, args: TrainingArguments, state: TrainerState, end: int) -> str | None:
+    """The words for what the learning rate does, counted in evaluations; None if there are none for it."""
+    factors = getattr(getattr(scheduler, "scheduler", scheduler), "lr_lambdas", None)
+    if not factors or state.max_steps < 1 or end < 1:
+        return None
+    warmup = args.get_warmup_steps(state.max_steps) * end / state.max_steps
+    at = np.linspace(0.0, 0.95, 20)
+    rates = np.array([float(factors[0](round(share * state.max_steps))) for share in at])
+    for form in ("constant", "linear", "cosine") if warmup < end else ("constant",):
+        words = f"{form},warmup={warmup:g}" if warmup else form
+        told = Schedule.of(words).at(np.maximum(at, 1e-3)[None] * end, end).rate[0]
+        if np.allclose(rates / max(rates.max(), 1e-300), told / told.max(), atol=_SAME):
+            return words
+    return None
 
 
 def _intervals(steps: int, state: TrainerState) -> int:

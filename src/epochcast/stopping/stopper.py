@@ -15,6 +15,7 @@ from epochcast.errors import ConfigError, InputError
 from epochcast.forecast import Forecast
 from epochcast.forecaster import Forecaster, Stream, ships
 from epochcast.metric import Metric, as_metric
+from epochcast.schedule import ScheduleLike
 from epochcast.stopping.calibration import SMALLEST_CONFIDENCE, FinishedRuns, Guarantee, calibrate
 from epochcast.stopping.decision import Decision, Reason, Target, check_confidence, decide, final_of, rest_of_run
 from epochcast.stopping.search import NonFinite, Search, state_of
@@ -42,7 +43,8 @@ class Stopper(Search):
 
     A run that leads goes on, unless `stop_leader` holds it against its own best value too: it then ends once it will
     hardly improve any more. A late stop saves little; with `weigh_rest` it takes a smaller chance, 1 - `confidence`
-    times the share of the run still to come. Further arguments: see `Search`.
+    times the share of the run still to come. `schedule` says how the learning rate goes, as for `Forecaster`. Further
+    arguments: see `Search`.
     """
 
     rule = "stopper"
@@ -67,6 +69,7 @@ class Stopper(Search):
         weigh_rest: bool = False,
         dry_run: bool = False,
         non_finite: NonFinite = "stop",
+        schedule: ScheduleLike | None = None,
         forecaster: Forecaster | None = None,
     ) -> None:
         check_confidence(confidence)
@@ -78,6 +81,8 @@ class Stopper(Search):
         self.cutoffs = None if cutoffs is None else _shares(cutoffs, self.check_every)
         self.stop_leader, self.weigh_rest = bool(stop_leader), bool(weigh_rest)
         self.guarantee: Guarantee | None = None
+        if schedule is not None:
+            forecaster = (forecaster or _shipped(registry()["default"])).told(schedule)
         self._forecaster = forecaster
         self._model: str = registry()["default"] if forecaster is None else forecaster.name
         super().__init__(horizon, metric, best=best, target=target, dry_run=dry_run, non_finite=non_finite)
