@@ -48,6 +48,12 @@ def test_forecast_as_json_holds_ordered_quantiles_of_all_future_steps(log):
     assert data["quantiles"]["0.050"][-1] < data["median"][-1] < data["quantiles"]["0.950"][-1]
 
 
+def test_forecast_knows_the_schedule_it_is_told(log):
+    common = ("forecast", log, "--column", "val_acc", "--metric", "accuracy", "--horizon", "60", "--json")
+    constant, cosine = (json.loads(run(*common, "--schedule", words).stdout) for words in ("constant", "cosine"))
+    assert constant["median"][-1] > cosine["median"][-1]
+
+
 def test_forecast_reads_plain_numbers_from_standard_input():
     result = run("forecast", "-", "--metric", "accuracy", "--horizon", "50", "--json", stdin="0.2\n0.4\n0.5\n0.55\n")
     assert json.loads(result.stdout)["steps"][0] == 5
@@ -91,6 +97,7 @@ def test_forecast_writes_a_plot(log, tmp_path):
         (("--column", "a", "--metric", "b", "--kind", "accuracy", "--horizon", "50"), "leave --column a out"),
         (("--column", "val_acc", "--metric", "accuracy", "--horizon", "50", "--model", "gpt"), "'gpt' is unknown"),
         (("--column", "val_acc", "--metric", "accuracy", "--horizon", "50", "--cutoff", "99"), "cutoff=99"),
+        (("--column", "val_acc", "--metric", "accuracy", "--horizon", "50", "--schedule", "cosin"), "choose constant"),
     ],
 )
 def test_forecast_with_a_mistake_says_so_in_one_line(log, arguments, message):

@@ -73,6 +73,13 @@ def test_contenders_take_part_once_per_chain_and_engine():
     assert [contender.sampled for contender in found] == [False, True, True, True, False]
 
 
+def test_contender_that_is_told_a_schedule_has_a_label_and_a_fingerprint_of_its_own():
+    plain, told = contenders(["default", "default@cosine"])
+    assert (plain.label, told.label) == ("real", "real@cosine")
+    assert plain.fingerprint != told.fingerprint
+    assert told.build().name == "real@cosine"
+
+
 def test_chain_settings_are_the_papers_unless_said_otherwise():
     assert [chain_config(name) for name in ("M1", "M2", "M3")] == [M1, M2, M3]
     assert chain_config("M2:start=map:nsamples=500") == replace(M2, start="map", nsamples=500)

@@ -15,6 +15,7 @@ from epochcast.errors import ConfigError, TrainingError
 from epochcast.export import export
 from epochcast.model import PAPER_SIZES, ModelConfig
 from epochcast.muon import orthogonalise
+from epochcast.rates import RATE_TOKEN_FEATURES
 from epochcast.train import RECIPES, TrainConfig, Trainer, with_changes
 
 TINY_SET = TrainConfig(
@@ -106,6 +107,26 @@ def test_start_from_a_network_of_another_depth_is_refused(layers, message, tmp_p
     Trainer(other).save(tmp_path / "other.safetensors")
     with pytest.raises(TrainingError, match=message):
         Trainer(own).start_from(tmp_path / "other.safetensors")
+
+
+def test_start_from_a_network_that_reads_no_rates_forecasts_as_it_did(tmp_path):
+    before = Trainer(TINY_STREAM)
+    before.run(steps=3)
+    before.save(tmp_path / "before.safetensors")
+    after = Trainer(replace(TINY_STREAM, model=replace(TINY_STREAM.model, rates=True)))
+    after.start_from(tmp_path / "before.safetensors")
+    values = np.linspace(0.1, 0.6, 30)[None]
+    wanted, found = (trainer.objective.predict(values, 10).means for trainer in (before, after))
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+def test_network_that_is_told_rates_learns_to_read_them():
+    model = replace(TINY_STREAM.model, rates=True)
+    trainer = Trainer(replace(TINY_STREAM, model=model, prior="real", targets="antithetic"))
+    trainer.run(steps=5)
+    for name in ("embed", "from_cutoff", "from_query"):
+        rows = getattr(trainer.objective.network, name).weight.grad[-RATE_TOKEN_FEATURES:]
+        assert (rows.abs().sum(dim=1) > 0.0).all(), name
 
 
 def test_training_with_a_non_finite_loss_stops_before_the_optimiser_step(monkeypatch):

@@ -378,6 +378,14 @@ def command(root: Path, *options: str) -> list[str]:
     return [sys.executable, "-m", "epochcast.cli", *arguments]
 
 
+def test_cli_tells_the_schedule(runs: Path) -> None:
+    untold, told = (
+        json.loads(subprocess.run(command(runs, "--once", "--json", *words), capture_output=True, check=True).stdout)
+        for words in ((), ("--schedule", "cosine"))
+    )
+    assert told != untold
+
+
 def test_cli_once_json_is_one_document(runs: Path) -> None:
     done = subprocess.run(command(runs, "--once", "--json"), capture_output=True, text=True, check=True)
     answer = json.loads(done.stdout)

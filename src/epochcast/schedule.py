@@ -26,7 +26,7 @@ from epochcast.rates import Array, Rates
 RateOf = Callable[[Array, float], Array]  # rates at steps of a run with a horizon
 ScheduleLike: TypeAlias = "Schedule | str | Callable[[float], float] | ArrayLike"
 
-_CELLS = 1_000  # parts of a run that have one rate each, at least
+_CELLS, _MOST_CELLS = 1_000, 10_000  # parts of a run that have one rate each, at least and at most
 _TOLD = np.ones(1)
 
 
@@ -71,7 +71,7 @@ class _Table:
 @lru_cache(maxsize=64)
 def _table(schedule: Schedule, horizon: float) -> _Table:
     per_step = math.ceil(_CELLS / horizon)  # whole steps end with a cell, so that drops are exact
-    count = max(round(per_step * horizon), 1)
+    count = min(max(round(per_step * horizon), 1), _MOST_CELLS)
     width = horizon / count
     middles = np.asarray((np.arange(count) + 0.5) * width, dtype=np.float64)
     rate = np.asarray(schedule.rate_of(middles, horizon), dtype=np.float64)
