@@ -7,16 +7,19 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 L = pytest.importorskip("lightning", reason="needs epochcast[lightning]")
 
 import torch  # noqa: E402
+from torch.optim import lr_scheduler  # noqa: E402
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
 from epochcast import Reason, Stopper  # noqa: E402
 from epochcast.errors import ConfigError  # noqa: E402
 from epochcast.integrations.lightning import ForecastStopping  # noqa: E402
+from epochcast.integrations.torch_rates import rates_of  # noqa: E402
 from tests.callback_contract import STEPS, CallbackContract, digits  # noqa: E402
 
 pytestmark = [
@@ -33,9 +36,9 @@ def quiet() -> None:
 
 
 class Classifier(L.LightningModule):
-    def __init__(self, rate: float = 0.5) -> None:
+    def __init__(self, rate: float = 0.5, scheduler: Any = None) -> None:
         super().__init__()
-        self.layer, self.rate = torch.nn.Linear(64, 10), rate
+        self.layer, self.rate, self.scheduler = torch.nn.Linear(64, 10), rate, scheduler
 
     def training_step(self, batch: Any, _: int) -> torch.Tensor:
         loss = torch.nn.functional.cross_entropy(self.layer(batch[0]), batch[1])
@@ -47,8 +50,9 @@ class Classifier(L.LightningModule):
         self.log("val_acc", (logits.argmax(1) == batch[1]).float().mean())
         self.log("val_loss", torch.nn.functional.cross_entropy(logits, batch[1]))
 
-    def configure_optimizers(self) -> torch.optim.Optimizer:
-        return torch.optim.SGD(self.parameters(), lr=self.rate)
+    def configure_optimizers(self) -> Any:
+        optimizer = torch.optim.SGD(self.parameters(), lr=self.rate)
+        return {"optimizer": optimizer} | ({"lr_scheduler": self.scheduler(optimizer)} if self.scheduler else {})
 
 
 def loaders() -> tuple[DataLoader, DataLoader]:
@@ -56,7 +60,9 @@ def loaders() -> tuple[DataLoader, DataLoader]:
     return DataLoader(TensorDataset(images, labels), 100), DataLoader(TensorDataset(held_out, held_out_labels), 300)
 
 
-def fit(callbacks: list[Any], rate: float = 0.5, checkpoint: Path | None = None, **options: Any) -> L.Trainer:
+def fit(
+    callbacks: list[Any], rate: float = 0.5, checkpoint: Path | None = None, scheduler: Any = None, **options: Any
+) -> L.Trainer:
     torch.manual_seed(0)
     options = {
         "max_epochs": STEPS,
@@ -68,7 +74,9 @@ def fit(callbacks: list[Any], rate: float = 0.5, checkpoint: Path | None = None,
         **options,
     }
     trainer = L.Trainer(callbacks=callbacks, **options)
-    trainer.fit(Classifier(rate), *loaders(), ckpt_path=checkpoint if checkpoint and checkpoint.exists() else None)
+    trainer.fit(
+        Classifier(rate, scheduler), *loaders(), ckpt_path=checkpoint if checkpoint and checkpoint.exists() else None
+    )
     return trainer
 
 
@@ -170,3 +178,92 @@ def test_processes_that_disagree_stop_together(tmp_path: Path) -> None:
     assert told[0][0] == told[1][0]
     assert int(told[0][0]) < STEPS
     assert [reason for _, reason in told] == [Reason.NO_TARGET.value, Reason.UNLIKELY.value]
+
+
+# Learning rates -------------------------------------------------------------------------------------------------------
+
+
+def cosine(optimizer: Any) -> Any:
+    return lr_scheduler.CosineAnnealingLR(optimizer, STEPS)
+
+
+def one_cycle(optimizer: Any) -> dict[str, Any]:
+    return {
+        "scheduler": lr_scheduler.OneCycleLR(optimizer, 0.5, total_steps=STEPS * len(loaders()[0])),
+        "interval": "step",
+    }
+
+
+def plateau(optimizer: Any) -> dict[str, Any]:
+    return {"scheduler": lr_scheduler.ReduceLROnPlateau(optimizer), "monitor": "val_loss"}
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "rates"),
+    [(cosine, {0.0: 1.0, 0.5: 0.5, 1.0: 0.0}), (one_cycle, {0.0: 0.04, 0.3: 1.0, 1.0: 0.0}), (plateau, None)],
+)
+def test_learning_rates_are_read_off_the_trainer(scheduler: Any, rates: Any) -> None:
+    callback = ForecastStopping("val_acc", dry_run=True)
+    fit([callback], scheduler=scheduler)
+    schedule = callback.stopper.forecaster.engine.schedule
+    if rates is None:
+        assert schedule is None
+        return
+    steps = np.maximum(np.array([list(rates)]) * STEPS, 1e-3)
+    np.testing.assert_allclose(schedule.at(steps, STEPS).rate[0], list(rates.values()), atol=0.15)  # in epochs
+
+
+def test_next_training_without_a_scheduler_is_told_nothing() -> None:
+    callback = ForecastStopping("val_acc", dry_run=True)
+    fit([callback], scheduler=cosine)
+    assert callback.stopper.forecaster.name == "real@rates"
+    fit([callback])
+    assert callback.stopper.forecaster.name == "real"
+
+
+def test_resumed_training_is_told_the_rates_of_the_whole_run(tmp_path: Path) -> None:
+    last = tmp_path / "last.ckpt"
+    straight, interrupted, resumed = (ForecastStopping("val_acc", best=0.9, dry_run=True) for _ in range(3))
+    fit([straight], scheduler=cosine)
+    stop = L.pytorch.callbacks.LambdaCallback(
+        on_train_epoch_end=lambda trainer, _: setattr(trainer, "should_stop", trainer.current_epoch == 4)
+    )
+    keep = L.pytorch.callbacks.ModelCheckpoint(tmp_path, save_last=True)
+    fit([interrupted, stop, keep], 0.5, last, cosine)
+    fit([resumed, L.pytorch.callbacks.ModelCheckpoint(tmp_path, save_last=True)], 0.5, last, cosine)
+    assert len(interrupted.state_dict()["seen"]) == 5
+    assert resumed.state_dict()["rates"] == straight.state_dict()["rates"]
+    assert resumed.decision == straight.decision
+
+
+def test_callback_that_was_told_rates_survives_pickling() -> None:
+    callback = ForecastStopping("val_acc", dry_run=True)
+    fit([callback], scheduler=cosine)
+    assert pickle.loads(pickle.dumps(callback)).stopper.forecaster.name == "real@rates"
+
+
+@pytest.mark.parametrize(
+    "scheduler",
+    [
+        lambda o: lr_scheduler.StepLR(o, 3),
+        lambda o: lr_scheduler.MultiStepLR(o, [5, 8]),
+        lambda o: lr_scheduler.ExponentialLR(o, 0.9),
+        lambda o: lr_scheduler.LambdaLR(o, lambda step: 0.9**step),
+        lambda o: lr_scheduler.CosineAnnealingWarmRestarts(o, 5),
+        lambda o: lr_scheduler.SequentialLR(
+            o, [lr_scheduler.LinearLR(o, 0.1, total_iters=3), lr_scheduler.CosineAnnealingLR(o, 7)], [3]
+        ),
+        lambda o: lr_scheduler.ChainedScheduler(
+            [lr_scheduler.ConstantLR(o, 0.1, 2), lr_scheduler.ExponentialLR(o, 0.9)]
+        ),
+    ],
+)
+def test_rates_are_those_that_the_scheduler_will_set(scheduler: Any) -> None:
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(3))], lr=0.1)
+    made = scheduler(optimizer)
+    ahead, came = rates_of(made, 10), []
+    for _ in range(10):
+        came.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        made.step()
+    assert ahead == came

@@ -137,20 +137,24 @@ def test_metric_against_the_arguments_direction_is_refused(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "rates"),
     [
-        ({"lr_scheduler_type": "linear"}, "real@linear"),
-        ({"lr_scheduler_type": "cosine", "warmup_steps": 6}, "real@cosine,warmup=3"),
-        ({"lr_scheduler_type": "constant"}, "real@constant"),
-        ({"lr_scheduler_type": "linear", "warmup_steps": 100}, "real@constant,warmup=50"),  # never reaches its decay
-        ({"lr_scheduler_type": "polynomial", "lr_scheduler_kwargs": {"power": 4.0}}, "real"),
-        ({"lr_scheduler_type": "reduce_lr_on_plateau"}, "real"),
+        ({"lr_scheduler_type": "linear"}, {0: 1.0, 0.5: 0.5, 1: 0.0}),
+        ({"lr_scheduler_type": "cosine", "warmup_steps": 6}, {0: 0.0, 0.3: 1.0, 1: 0.0}),
+        ({"lr_scheduler_type": "constant"}, {0: 1.0, 0.5: 1.0, 1: 1.0}),
+        ({"lr_scheduler_type": "polynomial", "lr_scheduler_kwargs": {"power": 2.0}}, {0: 1.0, 0.5: 0.25, 1: 0.0}),
+        ({"lr_scheduler_type": "reduce_lr_on_plateau"}, None),
     ],
 )
-def test_schedule_is_read_off_the_trainer(tmp_path: Path, options: dict[str, Any], words: str) -> None:
+def test_learning_rates_are_read_off_the_trainer(tmp_path: Path, options: dict[str, Any], rates: Any) -> None:
     callback = ForecastStopping("accuracy", dry_run=True)
     trainer([callback], tmp_path, **options).train()
-    assert callback.stopper.forecaster.name == words
+    schedule = callback.stopper.forecaster.engine.schedule
+    if rates is None:
+        assert schedule is None
+        return
+    steps = np.maximum(np.array([list(rates)]) * STEPS, 1e-3)
+    np.testing.assert_allclose(schedule.at(steps, STEPS).rate[0], list(rates.values()), atol=0.15)  # of 24 updates
 
 
 def test_schedule_that_the_user_tells_comes_first(tmp_path: Path) -> None:

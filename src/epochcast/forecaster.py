@@ -52,11 +52,11 @@ def model_and_words(name: str | Path) -> tuple[str, str]:
     return (model, words) if at and not Path(name).exists() else (str(name), "")
 
 
-def told(engine: Engine, schedule: Schedule) -> Engine:
+def told(engine: Engine, schedule: Schedule | None) -> Engine:
     """The engine, told the learning rates of the runs that it will see."""
-    if not isinstance(engine, StreamEngine):
-        raise InputError(f"{engine.name} cannot be told learning rates; leave schedule={schedule.name!r} out")
-    return engine.told(schedule)
+    if isinstance(engine, StreamEngine):
+        return engine.told(schedule)
+    raise InputError(f"{engine.name} cannot be told learning rates; leave schedule={schedule and schedule.name!r} out")
 
 
 def ships(name: str) -> bool:
@@ -89,9 +89,11 @@ class Forecaster:
         forecaster.engine = engine
         return forecaster
 
-    def told(self, schedule: ScheduleLike) -> Forecaster:
-        """The same model, told how the learning rate of the runs goes."""
-        return Forecaster.around(told(self.engine, Schedule.of(schedule)))
+    def told(self, schedule: ScheduleLike | None) -> Forecaster:
+        """The same model, told how the learning rate of the runs goes, or nothing about it."""
+        if schedule is None and getattr(self.engine, "schedule", None) is None:
+            return self
+        return Forecaster.around(told(self.engine, None if schedule is None else Schedule.of(schedule)))
 
     @property
     def name(self) -> str:

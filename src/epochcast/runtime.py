@@ -170,15 +170,14 @@ class StreamEngine:
         """The learning rates that it is told."""
         return self.basis.schedule
 
-    def told(self, schedule: Schedule) -> StreamEngine:
-        """The same network, which is told the learning rates of the runs that it will see."""
-        if not self.reads_rates:
-            raise InputError(
-                f"{self.name} was not trained to read learning rates; leave schedule={schedule.name!r} out"
-            )
+    def told(self, schedule: Schedule | None) -> StreamEngine:
+        """The same network, which is told the learning rates of the runs that it will see, or none."""
+        if schedule is not None and not self.reads_rates:
+            raise InputError(f"{self.name} cannot be told learning rates; leave schedule={schedule.name!r} out")
         engine = copy.copy(self)
         engine.basis = replace(self.basis, schedule=schedule)
-        engine.name = f"{self.name.partition('@')[0]}@{schedule.name}"
+        model = self.name.removesuffix(f"@{self.schedule.name}") if self.schedule else self.name
+        engine.name = f"{model}@{schedule.name}" if schedule else model
         return engine
 
     @property

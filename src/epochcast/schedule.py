@@ -48,6 +48,11 @@ class Schedule:
             return cls("function", _Function(schedule))
         return cls("rates", _Listed(_positive(schedule)))
 
+    @classmethod
+    def spaced(cls, rates: ArrayLike) -> Schedule:
+        """Rates of equal parts of a run, whatever its horizon."""
+        return cls("rates", _Spaced(_positive(rates)))
+
     def at(self, steps: Array, horizon: float, scale: float = 1.0) -> Rates:
         """Rates at steps [run, ...]; the clock counts `scale` for each step."""
         return _table(self, float(horizon)).at(steps, scale)
@@ -96,8 +101,19 @@ class _Function:
 
 
 @dataclass(frozen=True)
-class _Listed:
+class _Spaced:
+    """Rates of equal parts of a run."""
+
     rates: tuple[float, ...]
+
+    def __call__(self, steps: Array, horizon: float) -> Array:
+        part = np.ceil(steps * len(self.rates) / horizon - 1e-6).astype(np.int64) - 1
+        return np.array(self.rates)[np.clip(part, 0, len(self.rates) - 1)]
+
+
+@dataclass(frozen=True)
+class _Listed(_Spaced):
+    """The same, one for each step."""
 
     def __call__(self, steps: Array, horizon: float) -> Array:
         if len(self.rates) != math.ceil(horizon):
@@ -105,7 +121,7 @@ class _Listed:
                 f"the schedule lists {len(self.rates)} rates where the run has {horizon:g} steps; give one for each "
                 "step up to the horizon, or a function of the step"
             )
-        return np.array(self.rates)[np.ceil(steps).astype(np.int64) - 1]
+        return super().__call__(steps, horizon)
 
 
 @dataclass(frozen=True)

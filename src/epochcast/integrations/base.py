@@ -11,7 +11,7 @@ from epochcast.errors import ConfigError, EpochcastError, InputError
 from epochcast.forecaster import Forecaster
 from epochcast.integrations.names import metric_by_name, metric_of
 from epochcast.metric import Metric
-from epochcast.schedule import ScheduleLike
+from epochcast.schedule import Schedule, ScheduleLike
 from epochcast.stopping import Decision, Stopper, StoppingRule
 from epochcast.stopping.decision import Target
 from epochcast.stopping.search import NonFinite
@@ -82,21 +82,26 @@ class StopperCallback:
         self.decision: Decision | None = None
         self.running = False
         self._end: int | None = None  # the last step of the run under way
-        self._schedule: str | None = None  # of its learning rate, as far as the framework tells it
+        self._rates: list[float] | None = None  # learning rates of equal parts of it, if the framework tells them
+        self._tells = stopper is None and not {"schedule", "forecaster"} & options.keys()
         self._checked = False  # whether the run under way was checked before
         self._seen: list[tuple[float, float]] = []  # of the run under way
         self._restored: list[tuple[float, float]] | None = None  # of a run that was interrupted
+        self._restored_end: int | None = None
         self._best: float | None = None  # what the run under way has to beat
 
     # --- one run -------------------------------------------------------------------------------------------------
 
-    def begin(self, end: int | None, seen: Seen = (), schedule: str | None = None) -> None:
+    def begin(self, end: int | None, seen: Seen = (), rates: Sequence[float] | None = None) -> None:
         """Start a run that lasts to step `end` and of which (step, value) pairs were seen before an interruption.
 
-        `schedule` is how its learning rate goes up to the end, where the framework knows it.
+        `rates` are the learning rates of equal parts of the run, where the framework knows them beforehand.
         """
         self._end = end if self.horizon is None else self.horizon
-        self._schedule = schedule if self._end == end else None
+        if self._restored is None:
+            self._rates = list(rates) if rates is not None and self._end == end else None
+        elif self._end != self._restored_end:
+            self._rates = None  # the run was planned anew; a scheduler that goes on does not tell its past
         self._seen = list(seen) if self._restored is None else self._restored
         self._restored, self._checked = None, False
         if self.stopper is not None:
@@ -143,14 +148,19 @@ class StopperCallback:
             options: StopperOptions = {**self.options}
             if options.get("cutoffs") is None:
                 options.setdefault("check_every", max(1, self._end // _MOST_CHECKS))
-            if options.get("forecaster") is None:
-                options.setdefault("schedule", self._schedule)
             self.stopper = Stopper(self._end, metric_of(self.monitor, self.metric, minimize), **options)
         if not self._checked:
             metric_of(self.monitor, self.stopper.metric, minimize)
             self._checked = True
+            with harmless("telling the learning rates"):
+                self._tell(self.stopper)
             self._resume(self.stopper)
         return self.stopper
+
+    def _tell(self, stopper: StoppingRule) -> None:
+        """What the framework knows of the learning rate, unless the user has said it or brought a stopper."""
+        if self._tells and isinstance(stopper, Stopper):
+            stopper.tell(None if self._rates is None else Schedule.spaced(self._rates))
 
     def _resume(self, stopper: StoppingRule) -> None:
         if stopper.best is None:
@@ -163,25 +173,28 @@ class StopperCallback:
     # --- state ---------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """The run under way in plain JSON types: what it showed, and what it has to beat."""
-        return {"seen": [list(pair) for pair in self._seen], "best": self._best}
+        """The run under way in plain JSON types: what it showed, what it has to beat, and its learning rates."""
+        seen = [list(pair) for pair in self._seen]
+        return {"seen": seen, "best": self._best, "rates": self._rates, "end": self._end}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on, in the next training, with the run whose state this is."""
         self._restored = [(float(step), float(value)) for step, value in state_dict["seen"]]
         self._best = state_dict["best"]
+        self._rates, self._restored_end = state_dict.get("rates"), state_dict.get("end")
 
     def __getstate__(self) -> dict[str, Any]:
         # A loaded model cannot be pickled or copied; the state of a stopper can.
-        stopper = self.stopper
-        return {**self.__dict__, "stopper": None if stopper is None else (type(stopper), stopper.to_json())}
+        if self.stopper is None:
+            return self.__dict__
+        forecaster = self.stopper.forecaster if isinstance(self.stopper, Stopper) else None
+        return {**self.__dict__, "stopper": (type(self.stopper), self.stopper.to_json(), forecaster)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         if state["stopper"] is not None:
-            rule, text = state["stopper"]
-            own = self.options.get("forecaster")
-            self.stopper = rule.from_json(text) if own is None else rule.from_json(text, own)
+            rule, text, forecaster = state["stopper"]
+            self.stopper = rule.from_json(text) if forecaster is None else rule.from_json(text, forecaster)
 
     def __sklearn_clone__(self) -> Self:
         """A clone, as every fit of a scikit-learn search makes one, shares the stopper."""

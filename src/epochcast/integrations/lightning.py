@@ -2,8 +2,9 @@
 
     trainer = L.Trainer(max_epochs=50, callbacks=[ForecastStopping("val_acc", best=0.97)])
 
-The steps are epochs: a validation in the middle of an epoch counts as a fraction of it. The state travels with
-Lightning's checkpoints. With several processes, training stops as soon as one of them decides so.
+The steps are epochs: a validation in the middle of an epoch counts as a fraction of it. What the trainer's
+learning-rate scheduler is going to do is told to the forecasts. The state travels with Lightning's checkpoints. With
+several processes, training stops as soon as one of them decides so.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import math
 from typing import Any
 
 from epochcast.errors import MissingExtraError
-from epochcast.integrations.base import StopperCallback
+from epochcast.integrations.base import StopperCallback, harmless
+from epochcast.integrations.torch_rates import rates_of
 
 try:
     from lightning.pytorch import Callback, LightningModule, Trainer
@@ -30,7 +32,8 @@ class ForecastStopping(StopperCallback, Callback):
         return str(self._generate_state_key(monitor=self.monitor))
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.begin(_epochs(trainer))
+        epochs = _epochs(trainer)
+        self.begin(epochs, rates=_rates(trainer, epochs))
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         # By now the metrics of the epoch's training and validation are both known.
@@ -69,3 +72,14 @@ def _epochs(trainer: Trainer) -> int | None:
         steps_per_epoch = math.ceil(trainer.num_training_batches / trainer.accumulate_grad_batches)
         limits.append(math.ceil(trainer.max_steps / steps_per_epoch))
     return min(limits, default=None)
+
+
+def _rates(trainer: Trainer, epochs: int | None) -> list[float] | None:
+    """What the only learning-rate scheduler is going to do up to the last epoch."""
+    if len(trainer.lr_scheduler_configs) != 1 or epochs is None:
+        return None
+    config = trainer.lr_scheduler_configs[0]
+    with harmless("reading the learning rates"):
+        total = epochs if config.interval == "epoch" else trainer.estimated_stepping_batches
+        return rates_of(config.scheduler, math.ceil(total / config.frequency))
+    return None

@@ -2,10 +2,9 @@
 
     trainer = Trainer(model, args, ..., callbacks=[ForecastStopping("eval_accuracy", best=0.91)])
 
-The steps are evaluations. Constant, linear and cosine schedules are read off the Trainer; others can be told with
-`schedule=...`. A run that goes on from a checkpoint finds its earlier evaluations in the checkpoint's
-`trainer_state.json`. With several processes every one of them decides alone, and all decide the same: the Trainer gives
-them the same metrics.
+The steps are evaluations. What the Trainer's learning-rate scheduler is going to do is told to the forecasts. A run
+that goes on from a checkpoint finds its earlier evaluations in the checkpoint's `trainer_state.json`. With several
+processes every one of them decides alone, and all decide the same: the Trainer gives them the same metrics.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from epochcast.errors import MissingExtraError
-from epochcast.integrations.base import StopperCallback
-from epochcast.schedule import Schedule
+from epochcast.integrations.base import StopperCallback, harmless
+from epochcast.integrations.torch_rates import MOST_RATES
 
 try:
     from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
@@ -25,7 +24,6 @@ except ImportError as error:
     raise MissingExtraError("transformers", "transformers") from error
 
 __all__ = ["ForecastStopping"]
-_SAME = 0.1  # of the largest rate: by how much a schedule may differ from the words for it, where steps are few
 
 
 class ForecastStopping(StopperCallback, TrainerCallback):
@@ -40,7 +38,7 @@ class ForecastStopping(StopperCallback, TrainerCallback):
         known = [log for log in state.log_history if self.monitor in log]
         seen = [(_position(args, state, log), log[self.monitor]) for log in known]
         end = _evaluations(args, state)
-        self.begin(end, seen, _schedule(kwargs.get("lr_scheduler"), args, state, end))
+        self.begin(end, seen, _rates(kwargs.get("lr_scheduler"), state.max_steps))
 
     def on_evaluate(
         self,
@@ -78,19 +76,13 @@ def _position(args: TrainingArguments, state: TrainerState, log: dict[str, Any])
     return round(log["epoch"]) if args.eval_strategy == "epoch" else _intervals(log["step"], state)
 
 
-def _schedule(scheduler: Any, args: TrainingArguments, state: TrainerState, end: int) -> str | None:
-    """The words for what the learning rate does, counted in evaluations; None if there are none for it."""
+def _rates(scheduler: Any, steps: int) -> list[float] | None:
+    """What the Trainer's scheduler does in all, a resumed one too: its rates are a function of the step."""
     factors = getattr(getattr(scheduler, "scheduler", scheduler), "lr_lambdas", None)
-    if not factors or state.max_steps < 1 or end < 1:
+    if not factors or steps < 1:
         return None
-    warmup = args.get_warmup_steps(state.max_steps) * end / state.max_steps
-    at = np.linspace(0.0, 0.95, 20)
-    rates = np.array([float(factors[0](round(share * state.max_steps))) for share in at])
-    for form in ("constant", "linear", "cosine") if warmup < end else ("constant",):
-        words = f"{form},warmup={warmup:g}" if warmup else form
-        told = Schedule.of(words).at(np.maximum(at, 1e-3)[None] * end, end).rate[0]
-        if np.allclose(rates / max(rates.max(), 1e-300), told / told.max(), atol=_SAME):
-            return words
+    with harmless("reading the learning rates"):
+        return [float(factors[0](int(step))) for step in np.linspace(0, steps - 1, min(steps, MOST_RATES))]
     return None
 
 

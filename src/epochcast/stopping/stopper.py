@@ -81,10 +81,10 @@ class Stopper(Search):
         self.cutoffs = None if cutoffs is None else _shares(cutoffs, self.check_every)
         self.stop_leader, self.weigh_rest = bool(stop_leader), bool(weigh_rest)
         self.guarantee: Guarantee | None = None
-        if schedule is not None:
-            forecaster = (forecaster or _shipped(registry()["default"])).told(schedule)
         self._forecaster = forecaster
         self._model: str = registry()["default"] if forecaster is None else forecaster.name
+        if schedule is not None:
+            self.tell(schedule)
         super().__init__(horizon, metric, best=best, target=target, dry_run=dry_run, non_finite=non_finite)
         self.goal = None if goal is None else self._finite(goal, "goal")
 
@@ -149,6 +149,11 @@ class Stopper(Search):
         if self._forecaster is None:
             self._forecaster = _shipped(self._model)
         return self._forecaster
+
+    def tell(self, schedule: ScheduleLike | None) -> None:
+        """How the learning rate goes in the runs to come, or that nothing is known of it."""
+        self._forecaster = self.forecaster.told(schedule)
+        self._model = self._forecaster.name
 
     # --- the run under way ---------------------------------------------------------------------------------------
 
