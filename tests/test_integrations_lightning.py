@@ -221,6 +221,13 @@ def test_next_training_without_a_scheduler_is_told_nothing() -> None:
     assert callback.stopper.forecaster.name == "real"
 
 
+def test_rates_that_cannot_be_used_are_not_told_and_runs_are_judged_all_the_same() -> None:
+    callback = ForecastStopping("val_acc", best=0.9999, dry_run=True)
+    fit([callback], scheduler=lambda optimizer: lr_scheduler.LambdaLR(optimizer, lambda step: -float(step)))
+    assert callback.stopper.forecaster.name == "real"
+    assert callback.decision.probability is not None
+
+
 def test_resumed_training_is_told_the_rates_of_the_whole_run(tmp_path: Path) -> None:
     last = tmp_path / "last.ckpt"
     straight, interrupted, resumed = (ForecastStopping("val_acc", best=0.9, dry_run=True) for _ in range(3))

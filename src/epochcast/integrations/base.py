@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
+import numpy as np
+
 from epochcast.errors import ConfigError, EpochcastError, InputError
 from epochcast.forecaster import Forecaster
 from epochcast.integrations.names import metric_by_name, metric_of
@@ -159,8 +161,15 @@ class StopperCallback:
 
     def _tell(self, stopper: StoppingRule) -> None:
         """What the framework knows of the learning rate, unless the user has said it or brought a stopper."""
-        if self._tells and isinstance(stopper, Stopper):
-            stopper.tell(None if self._rates is None else Schedule.spaced(self._rates))
+        if not self._tells or not isinstance(stopper, Stopper):
+            return
+        stopper.tell(None)
+        if self._rates is not None:
+            schedule = Schedule.spaced(self._rates)
+            schedule.at(
+                np.ones((1, 1)), stopper.horizon
+            )  # rates that cannot be used are refused here, not at every check
+            stopper.tell(schedule)
 
     def _resume(self, stopper: StoppingRule) -> None:
         if stopper.best is None:
