@@ -61,17 +61,22 @@ class Runs:
     tasks: list[str] = field(default_factory=list)  # one per run
     scores: list[list[Score]] = field(default_factory=list)
     untrained: list[Score] = field(default_factory=list)
+    rates: list[list[float]] = field(default_factory=list)  # relative learning rate at each planned evaluation
 
-    def add(self, task: str, untrained: Score, scores: list[Score]) -> None:
+    def add(self, task: str, untrained: Score, scores: list[Score], rates: list[float] | None = None) -> None:
         self.tasks.append(task)
         self.untrained.append(untrained)
         self.scores.append(scores)
+        self.rates.append(rates or [])
 
     def write(self, folder: Path) -> None:
         """One .npz file per metric, as `epochcast evaluate real` reads it; runs that broke off end in NaN."""
         table = np.full((len(self.scores), max(map(len, self.scores)), 2), np.nan, dtype=np.float32)
         for row, scores in enumerate(self.scores):
             table[row, : len(scores)] = np.reshape(scores, (-1, 2))
+        rates = np.full((len(self.rates), max(map(len, self.rates))), np.nan)
+        for row, known in enumerate(self.rates):
+            rates[row, : len(known)] = known
         names, task = np.unique(self.tasks, return_inverse=True)
         for column, metric in enumerate(("log_loss", "accuracy")):
             np.savez(
@@ -82,6 +87,7 @@ class Runs:
                 task_names=names,
                 metric=np.array(metric),
                 minimize=np.array(metric == "log_loss"),
+                rates=rates,
             )
 
 
@@ -276,8 +282,8 @@ def validated(network: nn.Module, task: Task) -> Score:
     return float(F.cross_entropy(logits, wanted)), float((logits.argmax(dim=1) == wanted).float().mean())
 
 
-def train(network: nn.Module, task: Task, rng: Rng) -> list[Score]:
-    """Scores after each evaluation, up to where the run diverges."""
+def train(network: nn.Module, task: Task, rng: Rng) -> tuple[list[Score], list[float]]:
+    """Scores after each evaluation, up to where the run diverges, and the rates that were planned."""
     adjust, rate_at = optimiser(network, rng), schedule(rng)
     total = task.evaluations * task.steps
     plan = torch.optim.lr_scheduler.LambdaLR(adjust, lambda step: rate_at(min(step / total, 1.0)))
@@ -293,7 +299,7 @@ def train(network: nn.Module, task: Task, rng: Rng) -> list[Score]:
         if not math.isfinite(score[0]):
             break
         scores.append(score)
-    return scores
+    return scores, [rate_at((k + 0.5) / task.evaluations) for k in range(task.evaluations)]
 
 
 def networks(size: int, rng: Rng) -> Runs:
@@ -303,7 +309,7 @@ def networks(size: int, rng: Rng) -> Runs:
         for _ in track(range(size), f"networks, {name}"):
             torch.manual_seed(int(rng.integers(2**31)))
             network = task.network(rng)
-            runs.add(name, validated(network, task), train(network, task, rng))
+            runs.add(name, validated(network, task), *train(network, task, rng))
     return runs
 
 

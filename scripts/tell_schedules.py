@@ -1,24 +1,26 @@
 """What it is worth to tell the model the learning-rate schedule, on runs whose schedule is known.
 
-    python scripts/tell_schedules.py --data ../shared/data
+    python scripts/make_unseen_runs.py /tmp/unseen --seed 4 --runs 30
+    python scripts/tell_schedules.py --data ../shared/data --unseen /tmp/unseen
 
 fills the tables of docs/schedules.md. LCBench and NAS-Bench-201 anneal their rates along a cosine, NAS-Bench-NLP keeps
-them, and every network of `digits_bench` says which of four schedules it had. Each run is forecast without a word
-about its schedule, with the true one, and with a wrong one: `constant` where it is not, else `cosine`.
+them, every network of `digits_bench` says which of four schedules it had, and `make_unseen_runs.py` stores the rates of
+each network. A run is forecast without a word about its schedule, with the true one, and with a wrong one: `constant`
+where it is not, else `cosine`.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from epochcast.benchmarks import CurveSet, load
-from epochcast.benchmarks.npz import digits_bench
+from epochcast.benchmarks.npz import arrays_of, digits_bench
 from epochcast.console import progress
 from epochcast.experiments.real import SHARES, CurveScores, score
 from epochcast.forecaster import load_engine, told
@@ -29,7 +31,7 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "schedules.md"
 KNOWN = {"lcbench": "cosine", "nasbench201": "cosine", "nasbench_nlp": "constant"}
 # How `digits_bench` numbers its schedules, with steps as shares of the run.
 OF_NETWORKS = ("constant", "cosine", "drops,at={0.5}/{0.8}", "linear,warmup={0.2}")
-MEASURES = {
+MEASURES: dict[str, Callable[[CurveScores], str]] = {
     "Log-likelihood, mean over curves": lambda scores: f"{scores.log_likelihood.mean():.2f}",
     "CRPS, mean over curves, x 1000": lambda scores: f"{1000 * scores.crps.mean():.2f}",
     "Coverage of the central 90 %": lambda scores: f"{scores.inside90.mean():.2f}",
@@ -38,23 +40,27 @@ MEASURES = {
 
 @dataclass(frozen=True)
 class Group:
-    """Runs of one collection with one schedule."""
+    """Runs of one collection, and the schedule of each."""
 
-    curves: CurveSet
-    words: str  # steps in braces are shares of the horizon
     label: str
+    curves: CurveSet
+    schedules: list[Schedule]
 
-    @property
-    def wrong(self) -> str:
-        return "cosine" if self.words == "constant" else "constant"
+    @classmethod
+    def alike(cls, label: str, curves: CurveSet, words: str) -> Group:
+        """All with one schedule, whose steps in braces are shares of the horizon."""
+        return cls(label, curves, [Schedule.of(in_steps(words, float(horizon))) for horizon in curves.horizons])
 
-    def scores(self, engine: Engine, words: str | None, share: float) -> CurveScores:
-        """Of forecasts that are told a schedule, or nothing."""
+    def wrongly(self) -> Group:
+        """The same runs with schedules that they did not have."""
+        other = [Schedule.of("cosine" if is_constant(schedule) else "constant") for schedule in self.schedules]
+        return Group(self.label, self.curves, other)
+
+    def told(self, engine: Engine, share: float) -> CurveScores:
         parts = []
-        for horizon in np.unique(self.curves.horizons):
-            rows = np.flatnonzero(self.curves.horizons == horizon)
-            knowing = engine if words is None else told(engine, Schedule.of(in_steps(words, float(horizon))))
-            parts.append(score(knowing, self.curves[rows], share))
+        for schedule in dict.fromkeys(self.schedules):
+            rows = np.flatnonzero([own == schedule for own in self.schedules])
+            parts.append(score(told(engine, schedule), self.curves[rows], share))
         return joined(parts)
 
 
@@ -62,22 +68,40 @@ def in_steps(words: str, horizon: float) -> str:
     return re.sub(r"{([0-9.]+)}", lambda match: f"{float(match[1]) * horizon:g}", words)
 
 
+def is_constant(schedule: Schedule) -> bool:
+    return bool(np.ptp(schedule.at(np.linspace(0.01, 1.0, 100)[None] * 100.0, 100.0).rate) == 0.0)
+
+
 def joined(parts: list[CurveScores]) -> CurveScores:
     fields = ("rows", "log_likelihood", "squared_error", "crps", "inside90", "pit")
     return CurveScores(*(np.concatenate([getattr(part, name) for part in parts]) for name in fields))
 
 
-def groups(data: Path, curves: int) -> Iterator[Group]:
+def collections(data: Path, curves: int) -> Iterator[Group]:
     for found in load(data).sets:
         if found.name in KNOWN:
-            yield Group(found.sample(curves, 0).thinned(), KNOWN[found.name], found.name)
+            words = KNOWN[found.name]
+            yield Group.alike(f"{found.name}: {words}", found.sample(curves, 0).thinned(), words)
+
+
+def networks() -> Iterator[Group]:
     for metric in ("accuracy", "log_loss"):
-        networks = digits_bench(metric)
-        assert networks.config is not None
-        schedule = networks.config[:, networks.config_names.index("schedule")]
+        curves = digits_bench(metric)
+        assert curves.config is not None
+        schedule = curves.config[:, curves.config_names.index("schedule")]
         for number, words in enumerate(OF_NETWORKS):
-            name = words.partition(",")[0]
-            yield Group(networks[np.flatnonzero(schedule == number)], words, f"digits_bench, {metric}: {name}")
+            some = curves[np.flatnonzero(schedule == number)]
+            yield Group.alike(f"digits_bench, {metric}: {words.partition(',')[0]}", some, words)
+
+
+def unseen(folder: Path) -> Iterator[Group]:
+    for metric in ("accuracy", "log_loss"):
+        path = folder / f"networks_{metric}.npz"
+        (curves,) = load(path).sets
+        rates = arrays_of(path)["rates"]
+        yield Group(
+            f"unseen networks, {metric}: any", curves, [Schedule.spaced(row[np.isfinite(row)]) for row in rates]
+        )
 
 
 def tables(found: list[Group], model: str) -> str:
@@ -86,11 +110,13 @@ def tables(found: list[Group], model: str) -> str:
     cells: dict[str, list[list[str]]] = {title: [] for title in MEASURES}
     with progress("scoring") as advance:
         for i, group in enumerate(found):
-            scores = [
-                [group.scores(engine, words, share) for share in SHARES] for words in (None, group.words, group.wrong)
+            columns = [
+                [score(engine, group.curves, share) for share in SHARES],
+                [group.told(engine, share) for share in SHARES],
+                [group.wrongly().told(engine, share) for share in SHARES],
             ]
             for title, measure in MEASURES.items():
-                row = [" / ".join(measure(at) for at in column) for column in scores]
+                row = [" / ".join(measure(at) for at in column) for column in columns]
                 cells[title].append([group.label, f"{len(group.curves):,}", *row])
             advance(i + 1, len(found))
     text = []
@@ -103,10 +129,12 @@ def tables(found: list[Group], model: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--unseen", type=Path, required=True, help="what make_unseen_runs.py wrote")
     parser.add_argument("--model", default="default")
     parser.add_argument("--curves", type=int, default=2_000, help="of each collection")
     arguments = parser.parse_args()
-    text = tables(list(groups(arguments.data, arguments.curves)), arguments.model)
+    found = [*collections(arguments.data, arguments.curves), *networks(), *unseen(arguments.unseen)]
+    text = tables(found, arguments.model)
     print(text)
     page = PAGE.read_text(encoding="utf-8")
     marks = r"(<!-- tables -->\n).*?(<!-- /tables -->)"

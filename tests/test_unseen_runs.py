@@ -24,3 +24,7 @@ def test_every_task_leaves_curves_that_the_benchmarks_read(tmp_path: Path) -> No
             assert (len(curves), len(curves.task_names)) == (2 * tasks, tasks)
             assert {known.minimize for known in curves.metrics} == {metric == "log_loss"}
             assert np.nanstd(curves.values) > 0.01
+    rates = np.load(tmp_path / "networks_accuracy.npz")["rates"]
+    planned = np.isfinite(rates).sum(axis=1)
+    np.testing.assert_array_equal(planned, curves.horizons)
+    assert (np.nanmax(rates, axis=1) > 0.5).all()

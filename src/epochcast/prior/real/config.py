@@ -63,7 +63,7 @@ class RealPriorConfig:
     late_accuracy: float = 0.03  # of accuracies: the same, since the model keeps guessing one class at first
     silent_delay: float = 0.90  # of these: without noise, too: the model makes one constant guess
     stall: float = 0.05  # a plateau on the way
-    too_slow: float = 0.10  # of losses: the learning rate is much too small: only the first part of a decay is seen
+    too_slow: float = 0.085  # of losses: the learning rate is much too small: only the first part of a decay is seen
     too_slow_accuracy: float = 0.01  # of accuracies: the same
     barely_moving: float = 0.26  # of losses: a full curve in miniature, close to its start
     barely_moving_accuracy: float = 0.025  # of accuracies: the same
