@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Seen = Iterable[tuple[float, float]]  # (step, value) of a run
 _SHORTEST = 2  # steps of a run that leaves anything to forecast
+MOST_RATES = 1_000  # learning rates that tell a schedule
 _MOST_CHECKS = 10  # of a run, unless `check_every` says otherwise: a forecast takes milliseconds, a round may too
 _log = logging.getLogger("epochcast")
 

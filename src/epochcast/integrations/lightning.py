@@ -14,10 +14,11 @@ from typing import Any
 
 from epochcast.errors import MissingExtraError
 from epochcast.integrations.base import StopperCallback, harmless
-from epochcast.integrations.torch_rates import rates_of
 
 try:
     from lightning.pytorch import Callback, LightningModule, Trainer
+
+    from epochcast.integrations.torch_rates import rates_of
 except ImportError as error:
     raise MissingExtraError("lightning", "lightning") from error
 

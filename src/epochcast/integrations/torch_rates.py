@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-MOST_RATES = 1_000  # that tell a schedule
+from epochcast.integrations.base import MOST_RATES
+
 _MOST_STEPS = 200_000  # of a scheduler: half a second
 
 

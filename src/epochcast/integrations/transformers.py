@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from epochcast.errors import MissingExtraError
-from epochcast.integrations.base import StopperCallback, harmless
-from epochcast.integrations.torch_rates import MOST_RATES
+from epochcast.integrations.base import MOST_RATES, StopperCallback, harmless
 
 try:
     from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
