@@ -3,6 +3,7 @@ from __future__ import annotations
 import logging
 import math
 import pickle
+from typing import Any
 
 import pytest
 
@@ -105,10 +106,12 @@ def test_trials_unusable_option_raises_when_they_are_made() -> None:
         Trials(HORIZON, "loss", confidence=3.0)
 
 
-@pytest.mark.parametrize("forecaster", [None, "lcpfn"])
-def test_trials_pickled_in_the_middle_go_on_as_before(forecaster: str | None) -> None:
+@pytest.mark.parametrize(
+    ("forecaster", "schedule"), [(None, None), ("lcpfn", None), (None, "cosine"), (None, [1.0] * HORIZON)]
+)
+def test_trials_pickled_in_the_middle_go_on_as_before(forecaster: str | None, schedule: Any) -> None:
     model = None if forecaster is None else ec.Forecaster(forecaster)
-    trials = Trials(HORIZON, "loss", confidence=0.999, forecaster=model)
+    trials = Trials(HORIZON, "loss", confidence=0.999, forecaster=model, schedule=schedule)
     run(trials, "a", losses(0.1, 10))
     run(trials, "b", losses(0.2, 4))
     restored = pickle.loads(pickle.dumps(trials))

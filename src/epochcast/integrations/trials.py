@@ -37,6 +37,8 @@ class Trials:
         options = {"min_steps": _WARM_UP, **options}
         if "cutoffs" not in options:
             options = {"check_every": max(1, first.horizon // _MOST_CHECKS), **options}
+        if options.pop("schedule", None) is not None:
+            options["forecaster"] = first.forecaster  # told once for all trials
         self._horizon, self._metric, self._options = horizon, metric, options
         self.minimize, self._known_best = first.metric.minimize, first.best
         self.decisions: dict[str, Decision] = {}
