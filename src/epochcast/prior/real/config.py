@@ -49,7 +49,7 @@ class RealPriorConfig:
     warmup: float = 0.25
     paced: float = 0.82  # progress goes with the sum of learning rates, not with the number of steps
     gap: float = 0.39  # a high learning rate holds the curve below its trend until the schedule ends
-    gap_accuracy: float = 0.70  # of accuracies: the same
+    gap_accuracy: float = 0.65  # of accuracies: the same
     gap_noise: float = 0.88  # of runs with a gap: fluctuations in proportion to it
     noise_follows_schedule: float = 0.85
 

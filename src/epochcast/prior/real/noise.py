@@ -60,7 +60,7 @@ def of_gap(gap: Array, loss: Mask, rng: np.random.Generator) -> Array:
     Overconfident mistakes make a loss jump about by more than a smaller rate will ever gain.
     """
     size = (len(gap), 1)
-    ratio = np.where(loss[:, None], log_uniform(0.06, 2.0, size, rng), log_uniform(0.027, 0.3, size, rng))
+    ratio = np.where(loss[:, None], log_uniform(0.06, 2.0, size, rng), log_uniform(0.033, 0.35, size, rng))
     return np.minimum(ratio * gap, _LARGEST_OF_GAP)
 
 

@@ -24,6 +24,7 @@ _BEST_LOGISTIC = float(expit(1.0))
 _LOWEST_LEVEL = 0.01  # normalised: losses below it are as good as infinite
 _SMALLEST_REFERENCE = 0.05  # relative error: a first loss below this would be no unit to measure by
 _ACCURACY_OVERFITTING = 0.5  # of what a loss would show
+_NOISE_OF_ACCURACIES = 2.0  # times that of losses: examples on the edge fall to either side, at any learning rate
 _ASLEEP = 3e-4  # a change of relative error that no evaluation shows
 _SD_PER_DISTANCE = 0.4  # white noise has no room beyond the bounds of the metric
 
@@ -93,6 +94,7 @@ def _noise_scale(
 ) -> Array:
     """How large the noise is at each step, [curve, step]."""
     start = noise.base_scale(len(error), rng)
+    start[has["accuracy"] & has["training"]] *= _NOISE_OF_ACCURACIES
     rows = np.flatnonzero(has["quantised"])
     start[rows] = np.hypot(start[rows], noise.of_few_examples(examples[rows], rng))
     scale = np.repeat(start[:, None], len(grid.steps), axis=1)

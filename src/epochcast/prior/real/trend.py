@@ -82,12 +82,12 @@ def gap(felt: Array, final: Array, noisy: Mask, loss: Mask, rng: np.random.Gener
     """How far a learning rate [curve, step] holds the error above where it would settle at rate zero [curve, 1].
 
     Small rates count by a power, large ones are all alike: half of a very high rate is still too high to settle. A gap
-    that no noise gives away is small, and so are those of losses, which a high rate shakes more than it holds.
+    that no noise gives away is small; those of losses are smaller, for a high rate shakes them more than it holds them.
     """
     size = (len(felt), 1)
     height = rng.beta(1.1, 2.3, size) * (1.0 - final)
     height *= np.where(noisy[:, None], 1.0, log_uniform(0.003, 0.3, size, rng))
-    height *= np.where(loss[:, None], log_uniform(0.1, 1.0, size, rng), 1.0)
+    height *= np.where(loss[:, None], log_uniform(0.1, 1.0, size, rng), log_uniform(0.4, 1.0, size, rng))
     power = felt ** rng.lognormal(0.15, 0.3, size)
     saturation = log_uniform(0.2, 10.0, size, rng)
     return height * (1.0 + saturation) * power / (power + saturation)
