@@ -203,7 +203,7 @@ def plateau(optimizer: Any) -> dict[str, Any]:
     [(cosine, {0.0: 1.0, 0.5: 0.5, 1.0: 0.0}), (one_cycle, {0.0: 0.04, 0.3: 1.0, 1.0: 0.0}), (plateau, None)],
 )
 def test_learning_rates_are_read_off_the_trainer(scheduler: Any, rates: Any) -> None:
-    callback = ForecastStopping("val_acc", dry_run=True)
+    callback = ForecastStopping("val_loss", dry_run=True)
     fit([callback], scheduler=scheduler)
     schedule = callback.stopper.forecaster.engine.schedule
     if rates is None:
@@ -214,7 +214,7 @@ def test_learning_rates_are_read_off_the_trainer(scheduler: Any, rates: Any) -> 
 
 
 def test_next_training_without_a_scheduler_is_told_nothing() -> None:
-    callback = ForecastStopping("val_acc", dry_run=True)
+    callback = ForecastStopping("val_loss", dry_run=True)
     fit([callback], scheduler=cosine)
     assert callback.stopper.forecaster.name == "real@rates"
     fit([callback])
@@ -222,7 +222,7 @@ def test_next_training_without_a_scheduler_is_told_nothing() -> None:
 
 
 def test_rates_that_cannot_be_used_are_not_told_and_runs_are_judged_all_the_same() -> None:
-    callback = ForecastStopping("val_acc", best=0.9999)
+    callback = ForecastStopping("val_loss", best=1e-3)
     trainer = fit([callback], 1e-5, scheduler=lambda o: lr_scheduler.LambdaLR(o, lambda step: -float(step)))
     assert callback.stopper.forecaster.name == "real"
     assert trainer.current_epoch < STEPS
@@ -230,7 +230,7 @@ def test_rates_that_cannot_be_used_are_not_told_and_runs_are_judged_all_the_same
 
 def test_resumed_training_is_told_the_rates_of_the_whole_run(tmp_path: Path) -> None:
     last = tmp_path / "last.ckpt"
-    straight, interrupted, resumed = (ForecastStopping("val_acc", best=0.9, dry_run=True) for _ in range(3))
+    straight, interrupted, resumed = (ForecastStopping("val_loss", best=0.3, dry_run=True) for _ in range(3))
     fit([straight], scheduler=cosine)
     stop = L.pytorch.callbacks.LambdaCallback(
         on_train_epoch_end=lambda trainer, _: setattr(trainer, "should_stop", trainer.current_epoch == 4)
@@ -244,7 +244,7 @@ def test_resumed_training_is_told_the_rates_of_the_whole_run(tmp_path: Path) -> 
 
 
 def test_callback_that_was_told_rates_survives_pickling() -> None:
-    callback = ForecastStopping("val_acc", dry_run=True)
+    callback = ForecastStopping("val_loss", dry_run=True)
     fit([callback], scheduler=cosine)
     assert pickle.loads(pickle.dumps(callback)).stopper.forecaster.name == "real@rates"
 

@@ -147,7 +147,7 @@ def test_metric_against_the_arguments_direction_is_refused(tmp_path: Path) -> No
     ],
 )
 def test_learning_rates_are_read_off_the_trainer(tmp_path: Path, options: dict[str, Any], rates: Any) -> None:
-    callback = ForecastStopping("accuracy", dry_run=True)
+    callback = ForecastStopping("loss", dry_run=True)
     trainer([callback], tmp_path, **options).train()
     schedule = callback.stopper.forecaster.engine.schedule
     if rates is None:
@@ -161,3 +161,9 @@ def test_schedule_that_the_user_tells_comes_first(tmp_path: Path) -> None:
     callback = ForecastStopping("accuracy", dry_run=True, schedule="drops,at=5")
     trainer([callback], tmp_path, lr_scheduler_type="linear").train()
     assert callback.stopper.forecaster.name == "real@drops,at=5"
+
+
+def test_learning_rates_of_an_accuracy_are_told_by_the_user_alone(tmp_path: Path) -> None:
+    callback = ForecastStopping("accuracy", dry_run=True)
+    trainer([callback], tmp_path, lr_scheduler_type="linear").train()
+    assert callback.stopper.forecaster.name == "real"

@@ -12,7 +12,7 @@ import numpy as np
 from epochcast.errors import ConfigError, EpochcastError, InputError
 from epochcast.forecaster import Forecaster
 from epochcast.integrations.names import metric_by_name, metric_of
-from epochcast.metric import Metric
+from epochcast.metric import LOSS, Metric
 from epochcast.schedule import Schedule, ScheduleLike
 from epochcast.stopping import Decision, Stopper, StoppingRule
 from epochcast.stopping.decision import Target
@@ -161,8 +161,11 @@ class StopperCallback:
         return self.stopper
 
     def _tell(self, stopper: StoppingRule) -> None:
-        """What the framework knows of the learning rate, unless the user has said it or brought a stopper."""
-        if not self._tells or not isinstance(stopper, Stopper):
+        """What the framework knows of the learning rate, unless the user has said it or brought a stopper.
+
+        Only losses, whose forecasts it has been seen to improve everywhere (docs/schedules.md).
+        """
+        if not self._tells or not isinstance(stopper, Stopper) or stopper.metric.kind != LOSS:
             return
         stopper.tell(None)
         if self._rates is not None:
