@@ -492,7 +492,7 @@ def test_run_on_a_cosine_schedule_is_noisy_and_low_until_the_schedule_ends() -> 
     config = replace(COSINE, smooth=0.0, gap=1.0, gap_noise=1.0, noise_follows_schedule=1.0, paced=1.0)
     values = draw(1_000, seed=20, config=config).noisy
     assert np.median(roughness_decay(values)) < -1.0
-    assert np.median(values[:, -1] - values[:, 49]) > 0.05
+    assert np.median(values[:, -1] - values[:, 49]) > 0.03
     assert np.median(values[:, -1] - values[:, -3]) < 0.01
 
 
