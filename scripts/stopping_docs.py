@@ -66,7 +66,7 @@ def filled(page: str, part: str, text: str) -> str:
     """The page with a part between its marks replaced."""
     mark = rf"(<!-- {part} -->\n).*?(<!-- /{part} -->)"
     if not re.search(mark, page, flags=re.DOTALL):
-        raise SystemExit(f"{PAGE} has no marks <!-- {part} --> and <!-- /{part} -->")
+        raise SystemExit(f"the page has no marks <!-- {part} --> and <!-- /{part} -->")
     return re.sub(mark, lambda match: f"{match[1]}\n{text.strip()}\n\n{match[2]}", page, flags=re.DOTALL)
 
 

@@ -1,6 +1,6 @@
 """What it is worth to tell the model the learning-rate schedule, on runs whose schedule is known.
 
-    python scripts/make_unseen_runs.py /tmp/unseen --seed 4 --runs 30
+    python scripts/make_unseen_runs.py /tmp/unseen --seed 5 --runs 30
     python scripts/tell_schedules.py --data ../shared/data --unseen /tmp/unseen
 
 fills the tables of docs/schedules.md. LCBench and NAS-Bench-201 anneal their rates along a cosine, NAS-Bench-NLP keeps
@@ -14,10 +14,11 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
+from stopping_docs import filled
 
 from epochcast.benchmarks import CurveSet, load
 from epochcast.benchmarks.npz import arrays_of, digits_bench
@@ -60,7 +61,8 @@ class Group:
         parts = []
         for schedule in dict.fromkeys(self.schedules):
             rows = np.flatnonzero([own == schedule for own in self.schedules])
-            parts.append(score(told(engine, schedule), self.curves[rows], share))
+            scores = score(told(engine, schedule), self.curves[rows], share)
+            parts.append(replace(scores, rows=rows[scores.rows]))
         return joined(parts)
 
 
@@ -73,8 +75,9 @@ def is_constant(schedule: Schedule) -> bool:
 
 
 def joined(parts: list[CurveScores]) -> CurveScores:
-    fields = ("rows", "log_likelihood", "squared_error", "crps", "inside90", "pit")
-    return CurveScores(*(np.concatenate([getattr(part, name) for part in parts]) for name in fields))
+    return CurveScores(
+        *(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(CurveScores))
+    )
 
 
 def collections(data: Path, curves: int) -> Iterator[Group]:
@@ -136,9 +139,7 @@ def main() -> None:
     found = [*collections(arguments.data, arguments.curves), *networks(), *unseen(arguments.unseen)]
     text = tables(found, arguments.model)
     print(text)
-    page = PAGE.read_text(encoding="utf-8")
-    marks = r"(<!-- tables -->\n).*?(<!-- /tables -->)"
-    PAGE.write_text(re.sub(marks, lambda m: f"{m[1]}\n{text}\n\n{m[2]}", page, flags=re.DOTALL), encoding="utf-8")
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), "tables", text), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -14,8 +14,7 @@ from epochcast.errors import ConfigError, InputError
 from epochcast.forecaster import load_engine, ships
 from epochcast.prior import real
 from epochcast.prior.real.grid import Grid
-from epochcast.prior.real.schedule import FORMS as PRIOR_FORMS
-from epochcast.prior.real.schedule import Outline
+from epochcast.prior.real.schedule import Outline, cosine
 from epochcast.rates import RATE_QUERY_FEATURES, RATE_TOKEN_FEATURES, Rates, widened
 from epochcast.schedule import Schedule
 from epochcast.trail import QUERY_FEATURES, TOKEN_FEATURES, Trail
@@ -83,11 +82,11 @@ def test_before_training_there_is_no_rate():
     assert rates.clock == 0.0
 
 
-@pytest.mark.parametrize(("form", "words"), [("cosine", "cosine,end=80,hold=20,final=0.1"), ("cosine", "cosine")])
-def test_words_mean_what_the_network_was_trained_on(form, words):
+@pytest.mark.parametrize("words", ["cosine,end=80,hold=20,final=0.1", "cosine"])
+def test_words_mean_what_the_network_was_trained_on(words):
     start, end, rest = (20.0, 80.0, 0.1) if "hold" in words else (0.0, 100.0, 0.0)
     outline = Outline(*(np.full((1, 1), number) for number in (start, end, rest)))
-    drawn = PRIOR_FORMS[form](Grid.of(STEPS[0], 100.0), outline, np.random.default_rng(0))
+    drawn = cosine(Grid.of(STEPS[0], 100.0), outline, np.random.default_rng(0))
     told = rates_of(words)
     np.testing.assert_allclose(told.rate, drawn.rate, atol=3e-3)
     np.testing.assert_allclose(told.clock, drawn.clock, atol=0.02)

@@ -163,16 +163,15 @@ class StopperCallback:
     def _tell(self, stopper: StoppingRule) -> None:
         """What the framework knows of the learning rate, unless the user has said it or brought a stopper.
 
-        Only losses, whose forecasts it has been seen to improve everywhere (docs/schedules.md).
+        Only of losses: those of accuracies are not always the better for it (docs/schedules.md).
         """
         if not self._tells or not isinstance(stopper, Stopper) or stopper.metric.kind != LOSS:
             return
         stopper.tell(None)
         if self._rates is not None:
             schedule = Schedule.spaced(self._rates)
-            schedule.at(
-                np.ones((1, 1)), stopper.horizon
-            )  # rates that cannot be used are refused here, not at every check
+            # Rates that cannot be used are refused here, not at every check.
+            schedule.at(np.ones((1, 1)), stopper.horizon)
             stopper.tell(schedule)
 
     def _resume(self, stopper: StoppingRule) -> None:
