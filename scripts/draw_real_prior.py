@@ -36,6 +36,7 @@ COSINE: Rates = {"cosine": 1.0, "ends_at_horizon": 1.0}
 FIGURES: dict[str, dict[str, Rates]] = {
     "kinds": {
         "paper": {},
+        "paper_quiet": {"paper": 1.0},
         "constant": {},
         "toggling": {},
         "loss": SMOOTH | {"bad_start": 0.5},
@@ -57,12 +58,14 @@ FIGURES: dict[str, dict[str, Rates]] = {
         "gap": COSINE | SMOOTH | {"loss": 1.0},
         "gap_accuracy": COSINE | SMOOTH,
         "gap_noise": COSINE | {"gap": 1.0},
+        "wild": COSINE | {"loss": 1.0, "gap": 1.0, "gap_noise": 1.0},
         "noise_follows_schedule": COSINE,
     },
     "shapes": {
         **dict.fromkeys(("second_decay", "slow_start", "slow_accuracy", "too_slow_accuracy"), SMOOTH),
-        **dict.fromkeys(("delay", "late_accuracy", "stall"), SMOOTH),
+        **dict.fromkeys(("delay", "late_accuracy", "stall", "overfitting_accuracy"), SMOOTH),
         **{name: SMOOTH | {"loss": 1.0} for name in ("worsening", "bad_start", "too_slow", "overfitting")},
+        "second_wind": SMOOTH | {"second_decay": 1.0},
         "silent_delay": {"delay": 1.0},
         "overfitting_at_turn": SMOOTH | {"loss": 1.0, "overfitting": 1.0, "drops": 1.0, "ends_at_horizon": 1.0},
         **dict.fromkeys(("wandering", "unstable", "double_descent", "spikes", "collapse"), SMOOTH),
@@ -96,8 +99,10 @@ def roughness(values: Array) -> Array:
 SHOWS: dict[str, Callable[[Array], Array]] = {
     **dict.fromkeys(("delay", "late_accuracy", "silent_delay", "stall", "slow_start", "slow_accuracy"), lateness),
     **dict.fromkeys(("too_slow", "too_slow_accuracy", "gap", "gap_accuracy", "hold", "loss", "bad_start"), lateness),
-    **dict.fromkeys(("unstable", "double_descent", "spikes", "dips", "restarts"), drawdown),
-    **dict.fromkeys(("overfitting", "overfitting_at_turn", "collapse", "worsening"), final_fall),
+    **dict.fromkeys(("unstable", "double_descent", "spikes", "dips", "restarts", "wild"), drawdown),
+    **dict.fromkeys(("overfitting", "overfitting_accuracy", "overfitting_at_turn"), final_fall),
+    **dict.fromkeys(("collapse", "worsening"), final_fall),
+    "second_wind": lateness,
     **dict.fromkeys(("gap_noise", "noise_follows_schedule", "noise_decays", "noise_follows_error"), roughness),
     **dict.fromkeys(("correlated", "heavy_tailed", "cosine", "polynomial", "drops"), roughness),
 }

@@ -22,13 +22,14 @@ class RealPriorConfig:
     """Rates of the ingredients, each a probability; what a rate is a share of is said beside it."""
 
     # Whole curves, at most one each: shares of all curves. The rest are ordinary runs.
-    paper: float = 0.14  # a curve of the paper's prior with its white noise
+    paper: float = 0.16  # a curve of the paper's prior with its white noise
     constant: float = 0.06  # never moves at all
     toggling: float = 0.03  # a constant guess that changes: jumps between a few levels around chance
 
     # What is measured.
     paper_accuracy: float = 0.14  # of the paper's curves: said to be an accuracy
-    paper_loss: float = 0.20  # of the paper's curves: said to be a loss; the others are not said to be anything
+    paper_loss: float = 0.30  # of the paper's curves: said to be a loss; the others are not said to be anything
+    paper_quiet: float = 0.40  # of the paper's curves: with a part of their noise
     loss: float = 0.55  # of ordinary runs: a loss, squeezed by the paper's normalisation; the others are accuracies
     first_as_reference: float = 0.30  # of all losses: normalised by their first value, for want of an untrained one
 
@@ -51,10 +52,12 @@ class RealPriorConfig:
     gap: float = 0.39  # a high learning rate holds the curve below its trend until the schedule ends
     gap_accuracy: float = 0.65  # of accuracies: the same
     gap_noise: float = 0.88  # of runs with a gap: fluctuations in proportion to it
+    wild: float = 0.05  # of losses with such fluctuations: they go far beyond the untrained value
     noise_follows_schedule: float = 0.85
 
     # The shape: shares of ordinary runs; setbacks but double descents are of those that are trainings.
     second_decay: float = 0.65  # a fast and a slow part
+    second_wind: float = 0.05  # of these: the second part is learned late, when the first has levelled off
     slow_start: float = 0.25  # sigmoid: an inflection before the fastest gain
     slow_accuracy: float = 0.25  # of accuracies: the same, since the loss must fall a while before a guess changes
     worsening: float = 0.04  # of losses: the trend goes the wrong way from the start
@@ -67,8 +70,9 @@ class RealPriorConfig:
     too_slow_accuracy: float = 0.01  # of accuracies: the same
     barely_moving: float = 0.26  # of losses: a full curve in miniature, close to its start
     barely_moving_accuracy: float = 0.025  # of accuracies: the same
-    overfitting: float = 0.24  # of what was gained some is lost after an onset
-    overfitting_at_turn: float = 0.30  # of these, if the schedule has a sudden turn: it begins there
+    overfitting: float = 0.16  # of what was gained some is lost after an onset
+    overfitting_accuracy: float = 0.09  # of accuracies: the same
+    overfitting_at_turn: float = 0.30  # of both, if the schedule has a sudden turn: it begins there
     wandering: float = 0.20  # small changes add up, as those of boosted trees do
     unstable: float = 0.018  # what was gained is lost and found again, more lost than found
     double_descent: float = 0.04  # worse for a while, then better again
@@ -104,7 +108,7 @@ EXCLUSIVE = (WHOLE_CURVES, PAPER_KINDS, SCHEDULES)
 
 # What the rates below are shares of: another ingredient, which comes first in the table, or a union of some.
 _PARENTS = {
-    **dict.fromkeys(PAPER_KINDS, "paper"),
+    **dict.fromkeys((*PAPER_KINDS, "paper_quiet"), "paper"),
     "amounts": "geometric",
     **dict.fromkeys(SCHEDULES, "planned"),
     "first_as_reference": "all losses",
@@ -112,11 +116,14 @@ _PARENTS = {
     **dict.fromkeys(("hold", "rest"), "annealed"),
     "gap_accuracy": "scheduled accuracies",
     "gap_noise": "held",
+    "wild": "shaken losses",
+    "second_wind": "second_decay",
     "silent_delay": "waiting",
     **dict.fromkeys(("worsening", "bad_start", "too_slow", "barely_moving"), "loss"),
     **dict.fromkeys(("slow_accuracy", "late_accuracy", "too_slow_accuracy", "barely_moving_accuracy"), "accuracy"),
     "quantised": "accuracy",
-    "overfitting_at_turn": "overfitting",
+    "overfitting_accuracy": "trained accuracies",
+    "overfitting_at_turn": "overfit",
     **dict.fromkeys(("overfitting", "wandering", "unstable", "spikes", "collapse"), "training"),
 }
 
@@ -128,6 +135,7 @@ _UNIONS = {
     "late_accuracy": ("waiting", "delay"),
     "too_slow_accuracy": ("weak", "too_slow"),
     "barely_moving_accuracy": ("small", "barely_moving"),
+    "overfitting_accuracy": ("overfit", "overfitting"),
 }
 
 
@@ -160,6 +168,9 @@ def draw_ingredients(
             has["accuracy"] = has["ordinary"] & ~has["loss"]
             has["all losses"] = has["loss"] | has["paper_loss"]
             has["scheduled accuracies"] = has["scheduled"] & has["accuracy"]
+            has["trained accuracies"] = has["training"] & has["accuracy"]
+        if name == "gap_noise":
+            has["shaken losses"] = has["gap_noise"] & has["loss"]
         if name in _UNIONS:
             union, other = _UNIONS[name]
             has[union] = has[other] | has[name]

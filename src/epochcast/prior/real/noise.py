@@ -26,6 +26,11 @@ def smooth(size: int, rng: np.random.Generator) -> Array:
     return log_uniform(1e-4, 0.1, size, rng)
 
 
+def quieter(size: int, rng: np.random.Generator) -> Array:
+    """A factor [curve] for the paper's curves, whose noise is that of small data sets."""
+    return log_uniform(3e-3, 1.0, size, rng)
+
+
 def beside_a_walk(size: int, rng: np.random.Generator) -> Array:
     """A factor [curve] for runs whose changes add up: most of their noise is what they carry along."""
     return log_uniform(0.01, 1.0, size, rng)

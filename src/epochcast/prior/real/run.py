@@ -23,6 +23,8 @@ Ingredients = dict[str, Mask]
 _BEST_LOGISTIC = float(expit(1.0))
 _LOWEST_LEVEL = 0.01  # normalised: losses below it are as good as infinite
 _SMALLEST_REFERENCE = 0.05  # relative error: a first loss below this would be no unit to measure by
+_SMALLEST_REACH = 1e-9
+_OVERFITTING_WAITS = 2.0  # power of the share that is learned: who still learns much does not overfit much
 _ACCURACY_OVERFITTING = 0.5  # of what a loss would show
 _NOISE_OF_ACCURACIES = 2.0  # times that of losses: examples on the edge fall to either side, at any learning rate
 _ASLEEP = 3e-4  # a change of relative error that no evaluation shows
@@ -50,6 +52,8 @@ def ordinary(grid: Grid, schedule: Schedule, has: Ingredients, rng: np.random.Ge
     scales = np.stack([_noise_scale(grid, schedule, error, examples, has, rng), _gap_noise(gap, has, rng)])
     scales *= pace ** rng.uniform(0.6, 1.2, pace.shape)  # small steps go astray less, too
     _silence(error, scales, has, rng)
+    rows = np.flatnonzero(has["wild"])
+    error[rows] += trend.wild(gap[rows], rng)
     _add_events(grid, error, schedule, pace * (1.0 - final), has, rng)
     _worsen(error, has, rng)
     _shrink(error, scales, has, rng)
@@ -86,7 +90,8 @@ def _trend(
     start = np.ones((len(clock), 1))
     rows = np.flatnonzero(has["bad_start"])
     start[rows, 0] = trend.bad_start(len(rows), rng)
-    return floor + (start - floor) * trend.decay(clock, grid.horizon, pace, has["second_decay"], has["slow"], rng)
+    left = trend.decay(clock, grid.horizon, pace, has["second_decay"], has["second_wind"], has["slow"], rng)
+    return floor + (start - floor) * left
 
 
 def _noise_scale(
@@ -130,17 +135,19 @@ def _silence(error: Array, scales: Array, has: Ingredients, rng: np.random.Gener
 def _add_events(
     grid: Grid, error: Array, schedule: Schedule, reach: Array, has: Ingredients, rng: np.random.Generator
 ) -> None:
-    """Setbacks in proportion to what a run can gain, `reach` [curve, 1]; overfitting to what it has gained by then."""
+    """Setbacks in proportion to what a run can gain, `reach` [curve, 1]; overfitting to what it has gained by then,
+    and the less the more there is still to learn."""
     gained = np.clip(1.0 - error, 0.0, reach)
     rows = np.flatnonzero(has["wandering"])
     error[rows] += np.minimum(error, gained)[rows] * trend.wandering(grid, schedule.rate[rows], rng)
-    rows = np.flatnonzero(has["overfitting"])
+    rows = np.flatnonzero(has["overfit"])
     anywhere = log_uniform(0.003, 0.5, len(rows), rng) * grid.horizon
     at_turn = has["overfitting_at_turn"][rows] & np.isfinite(schedule.turn[rows])
     onset = np.where(at_turn, schedule.turn[rows], anywhere)[:, None]
     # An overconfident mistake costs a loss without limit, an accuracy only itself.
     felt = np.where(has["loss"][rows], 1.0, _ACCURACY_OVERFITTING)[:, None]
-    error[rows] += felt * gained[rows] * trend.overfitting(grid, onset, rng)
+    learned = (gained[rows] / np.maximum(reach[rows], _SMALLEST_REACH)) ** _OVERFITTING_WAITS
+    error[rows] += felt * learned * gained[rows] * trend.overfitting(grid, onset, rng)
     for name, event in (("unstable", trend.unstable), ("double_descent", trend.double_descent)):
         rows = np.flatnonzero(has[name])
         error[rows] += gained[rows] * event(grid, len(rows), rng)

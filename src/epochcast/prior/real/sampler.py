@@ -15,6 +15,7 @@ from epochcast.errors import InputError
 from epochcast.metric import LOSS, SHARE, UNTOLD
 from epochcast.prior import paper
 from epochcast.prior.families import Array
+from epochcast.prior.real import noise
 from epochcast.prior.real.config import Mask, RealPriorConfig, Rows, draw_ingredients
 from epochcast.prior.real.grid import Grid, log_uniform
 from epochcast.prior.real.run import Runs, chance_level, loss_level, measure_by_first, ordinary
@@ -109,6 +110,8 @@ def _chunk(grid: Grid, size: int, config: RealPriorConfig, rng: np.random.Genera
     for name, kind in (("paper", paper_curves), ("constant", constant), ("toggling", toggling)):
         rows = np.flatnonzero(has[name])
         _put(runs, rows, kind(grid, len(rows), rng))
+    rows = np.flatnonzero(has["paper_quiet"])
+    runs.white_sd[rows] *= noise.quieter(len(rows), rng)[:, None]
     runs.kinds[has["paper_accuracy"]], runs.kinds[has["paper_loss"]] = SHARE, LOSS
     measure_by_first(runs, np.flatnonzero(has["paper_loss"] & has["first_as_reference"]), rng)
     z = rng.standard_normal(shape)

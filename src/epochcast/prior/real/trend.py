@@ -18,6 +18,7 @@ from epochcast.prior.real.grid import Grid, log_uniform
 
 _SMALLEST_CLOCK = 1e-9
 _FAVOUR_SHORT = 1.5  # 1 would make all orders of magnitude of tau alike; most real runs gain early
+_SMALLEST_GAP = 1e-12
 _LARGEST_LOG = 300.0  # its exponential is still finite when multiplied by any parameter
 
 
@@ -33,22 +34,39 @@ def _component(log_clock: Array, horizon: float, pace: Array, slow: Mask, rng: n
     power = np.where(steady & ~slow, np.minimum(log_uniform(0.5, 2.0, size, rng), 1.0), power)[:, None]
     # A start that gathers pace goes on to gain much, and soon: its tail is hardly heavier than a sigmoid's.
     tail = np.where(slow, log_uniform(0.05, 1.5, size, rng), log_uniform(0.05, 8.0, size, rng))[:, None]
-    growth = np.exp(np.minimum(power * (log_clock - log_tau), _LARGEST_LOG))
+    return _left(power * (log_clock - log_tau), tail)
+
+
+def _left(log_growth: Array, tail: Array) -> Array:
+    """(1 + c x)^(-1/c) of the logarithm of x."""
+    growth = np.exp(np.minimum(log_growth, _LARGEST_LOG))
     left: Array = np.exp(np.log1p(tail * growth) / -tail)
     return left
 
 
-def decay(clock: Array, horizon: float, pace: Array, second: Mask, slow_start: Mask, rng: np.random.Generator) -> Array:
+def second_wind(log_clock: Array, horizon: float, rng: np.random.Generator) -> Array:
+    """A part that is learned late [curve, step], all at once, when the other has levelled off."""
+    size = (len(log_clock), 1)
+    log_tau = np.log(log_uniform(0.1, 1.5, size, rng) * horizon)
+    return _left(log_uniform(2.0, 6.0, size, rng) * (log_clock - log_tau), log_uniform(0.2, 1.5, size, rng))
+
+
+def decay(
+    clock: Array, horizon: float, pace: Array, second: Mask, wind: Mask, slow_start: Mask, rng: np.random.Generator
+) -> Array:
     """What is left of the first error after training time `clock` [curve, step]: one decay, or a mixture of two.
 
     A `pace` [curve, 1] below 1 is that of a run that is too slow: the share of a decay that the horizon has room for.
+    The second part of a run with a second `wind` comes late.
     """
     log_clock = np.log(np.maximum(clock, _SMALLEST_CLOCK))
     weight = np.where(second, rng.random(len(clock)), 1.0)[:, None]
     left = weight * _component(log_clock, horizon, pace[:, 0], slow_start, rng)
-    rows = np.flatnonzero(second)
+    rows = np.flatnonzero(second & ~wind)
     never = np.zeros(len(rows), dtype=bool)
     left[rows] += (1.0 - weight[rows]) * _component(log_clock[rows], horizon, pace[rows, 0], never, rng)
+    rows = np.flatnonzero(wind)
+    left[rows] += (1.0 - weight[rows]) * second_wind(log_clock[rows], horizon, rng)
     return left
 
 
@@ -91,6 +109,14 @@ def gap(felt: Array, final: Array, noisy: Mask, loss: Mask, rng: np.random.Gener
     power = felt ** rng.lognormal(0.15, 0.3, size)
     saturation = log_uniform(0.2, 10.0, size, rng)
     return height * (1.0 + saturation) * power / (power + saturation)
+
+
+def wild(gap: Array, rng: np.random.Generator) -> Array:
+    """Error [curve, step] far above the untrained one as long as a rate is much too high, gone when the gap is."""
+    size = (len(gap), 1)
+    held: Array = gap / np.maximum(gap.max(axis=1, keepdims=True), _SMALLEST_GAP)
+    height = log_uniform(0.2, 5.0, size, rng) * np.exp(rng.uniform(0.5, 1.5, size) * rng.standard_normal(gap.shape))
+    return height * held
 
 
 def bad_start(size: int, rng: np.random.Generator) -> Array:
