@@ -19,14 +19,14 @@ from tests.callback_contract import STEPS, CallbackContract, digits  # noqa: E40
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
 
 
-def compiled(rate: float) -> Any:
+def compiled(rate: Any) -> Any:
     keras.utils.set_random_seed(0)
     model = keras.Sequential([keras.Input((64,)), keras.layers.Dense(10, activation="softmax")])
     model.compile(keras.optimizers.SGD(rate), "sparse_categorical_crossentropy", metrics=["accuracy"])
     return model
 
 
-def fit(callbacks: list[Any], rate: float = 0.5, **options: Any) -> list[int]:
+def fit(callbacks: list[Any], rate: Any = 0.5, **options: Any) -> list[int]:
     """The epochs that a training ran."""
     images, labels, held_out, held_out_labels = digits()
     options = {
@@ -107,3 +107,35 @@ def test_training_without_validation_data_raises_at_the_first_epoch() -> None:
 def test_metric_against_the_direction_of_the_compiled_one_is_refused() -> None:
     with pytest.raises(ConfigError, match="'val_accuracy' is maximised by the framework"):
         fit([ForecastStopping("val_accuracy", metric="error")])
+
+
+# Learning rates -------------------------------------------------------------------------------------------------------
+
+UPDATES = STEPS * -(-len(digits()[0]) // 100)  # of a whole fit
+
+
+def cosine() -> Any:
+    return keras.optimizers.schedules.CosineDecay(0.5, UPDATES)
+
+
+def told(callback: ForecastStopping) -> Any:
+    return callback.stopper.forecaster.engine.schedule
+
+
+def test_learning_rates_are_read_off_the_optimizer() -> None:
+    callback = ForecastStopping("val_loss", dry_run=True)
+    fit([callback], cosine())
+    rates = told(callback).at(np.array([[1e-3, STEPS / 2, STEPS]]), STEPS).rate[0]
+    np.testing.assert_allclose(rates, [1.0, 0.5, 0.0], atol=0.05)
+    fit([callback])
+    assert told(callback) is None  # the next fit has a constant rate
+
+
+def test_learning_rates_of_a_restored_fit_are_those_of_the_whole(tmp_path: Path) -> None:
+    straight, resumed = (ForecastStopping("val_loss", dry_run=True) for _ in range(2))
+    fit([straight], cosine())
+    backup = keras.callbacks.BackupAndRestore
+    with pytest.raises(RuntimeError, match="power cut"):
+        fit([backup(tmp_path / "backup"), Interruption(5)], cosine())
+    fit([backup(tmp_path / "backup"), resumed], cosine())
+    assert resumed.state_dict()["rates"] == straight.state_dict()["rates"]

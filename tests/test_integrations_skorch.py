@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 skorch = pytest.importorskip("skorch", reason="needs epochcast[skorch]")
 
 import torch  # noqa: E402
 from sklearn.model_selection import GridSearchCV  # noqa: E402
-from skorch.callbacks import Checkpoint, EpochScoring, LoadInitState  # noqa: E402
+from skorch.callbacks import Checkpoint, EpochScoring, LoadInitState, LRScheduler  # noqa: E402
 
 from epochcast import Stopper  # noqa: E402
 from epochcast.errors import ConfigError  # noqa: E402
@@ -85,3 +86,39 @@ def test_parameters_of_the_callback_are_its_arguments() -> None:
     assert parameters["callbacks__stopping__monitor"] == "valid_acc"
     assert parameters["callbacks__stopping__horizon"] == 7
     assert not [name for name in parameters if name.startswith("callbacks__stopping___")]
+
+
+# Learning rates -------------------------------------------------------------------------------------------------------
+
+
+def told(callback: ForecastStopping) -> Any:
+    return callback.stopper.forecaster.engine.schedule
+
+
+def cosine(**options: Any) -> LRScheduler:
+    return LRScheduler(torch.optim.lr_scheduler.CosineAnnealingLR, T_max=STEPS, **options)
+
+
+def test_learning_rates_are_read_off_the_scheduler() -> None:
+    callback = ForecastStopping("valid_loss", dry_run=True)
+    fit([callback, cosine()])
+    rates = told(callback).at(np.array([[1e-3, STEPS / 2, STEPS]]), STEPS).rate[0]
+    np.testing.assert_allclose(rates, [1.0, 0.5, 0.0], atol=0.15)  # in epochs
+
+
+@pytest.mark.parametrize("others", [[], [cosine(step_every="batch")], [LRScheduler("ReduceLROnPlateau")]])
+def test_learning_rates_that_are_not_known_beforehand_are_not_told(others: list[Any]) -> None:
+    callback = ForecastStopping("valid_loss", dry_run=True)
+    fit([callback, *others])
+    assert callback.decision is not None
+    assert told(callback) is None
+
+
+def test_learning_rates_of_a_run_that_goes_on_are_not_told() -> None:
+    """A new scheduler begins with it, and does not know what the rates were."""
+    callback = ForecastStopping("valid_loss", dry_run=True)
+    net = network([callback, cosine()], max_epochs=STEPS // 2)
+    images, labels, _, _ = digits()
+    net.fit(images, labels)
+    net.partial_fit(images, labels)
+    assert told(callback) is None

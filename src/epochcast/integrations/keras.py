@@ -2,9 +2,10 @@
 
     model.fit(x, y, validation_data=..., epochs=50, callbacks=[ForecastStopping("val_accuracy", best=0.97)])
 
-A fit with a `validation_freq` gives the same number here. Keras saves no state of callbacks; where
-`keras.callbacks.BackupAndRestore` saves the training, give its `backup_dir` here too: a fit that goes on from the
-backup then goes on with the same forecasts.
+A fit with a `validation_freq` gives the same number here. What a `LearningRateSchedule` of the optimizer is going to do
+is told to the forecasts; what the callback `LearningRateScheduler` will do is not known beforehand. Keras saves no
+state of callbacks; where `keras.callbacks.BackupAndRestore` saves the training, give its `backup_dir` here too: a fit
+that goes on from the backup then goes on with the same forecasts.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from epochcast.errors import MissingExtraError
-from epochcast.integrations.base import StopperCallback, harmless
+from epochcast.integrations.base import MOST_RATES, StopperCallback, harmless
 from epochcast.metric import Metric
 
 try:
     from keras.callbacks import Callback
+    from keras.optimizers.schedules import LearningRateSchedule
 except ImportError as error:
     raise MissingExtraError("keras", "keras") from error
 
@@ -49,7 +53,7 @@ class ForecastStopping(StopperCallback, Callback):
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         if not self.running:  # only here is it known from which epoch on the fit goes
             self._restore_backup(epoch)
-            self.begin(self.params["epochs"])
+            self.begin(self.params["epochs"], rates=self._planned_rates(epoch))
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         if (epoch + 1) % self.validation_freq:
@@ -68,6 +72,18 @@ class ForecastStopping(StopperCallback, Callback):
             for metric in getattr(group, "metrics", [group]):
                 if metric.name == name and getattr(metric, "_direction", None) is not None:
                     return bool(metric._direction == "down")
+        return None
+
+    def _planned_rates(self, epoch: int) -> list[float] | None:
+        """What the optimizer's own schedule does in the whole fit, of which an epoch is about to begin."""
+        schedule = getattr(self.model.optimizer, "_learning_rate", None)
+        per_epoch = self.params["steps"]
+        if not isinstance(schedule, LearningRateSchedule) or not per_epoch:
+            return None
+        with harmless("reading the learning rates"):
+            first = max(int(self.model.optimizer._iterations) - epoch * per_epoch, 0)
+            steps = per_epoch * self.params["epochs"]
+            return [float(schedule(first + int(step))) for step in np.linspace(0, steps - 1, min(steps, MOST_RATES))]
         return None
 
     def _back_up(self) -> None:

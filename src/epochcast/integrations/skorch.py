@@ -2,6 +2,7 @@
 
     net = NeuralNetClassifier(module, max_epochs=50, callbacks=[ForecastStopping("valid_acc", best=0.97)])
 
+What an `LRScheduler` that is stepped every epoch is going to do is told to the forecasts.
 A run that goes on (`partial_fit`, `LoadInitState`) finds its earlier epochs in the net's history. A stop ends the
 epoch at once, as skorch's own early stopping does: callbacks further down the list do not see its end.
 """
@@ -11,11 +12,13 @@ from __future__ import annotations
 from typing import Any
 
 from epochcast.errors import MissingExtraError
-from epochcast.integrations.base import StopperCallback
+from epochcast.integrations.base import StopperCallback, harmless
 
 try:
     from skorch import NeuralNet
-    from skorch.callbacks import Callback
+    from skorch.callbacks import Callback, LRScheduler
+
+    from epochcast.integrations.torch_rates import rates_of
 except ImportError as error:
     raise MissingExtraError("skorch", "skorch") from error
 
@@ -33,7 +36,7 @@ class ForecastStopping(StopperCallback, Callback):
             return
         before = net.history[:-1]  # known only here: another callback may load it when training begins
         seen = [(row["epoch"], row[self.monitor]) for row in before if self.monitor in row]
-        self.begin(len(before) + net.max_epochs, seen)
+        self.begin(len(before) + net.max_epochs, seen, None if before else _rates(net))
 
     def on_epoch_end(self, net: NeuralNet, *args: Any, **kwargs: Any) -> None:
         logs = {name: value for name, value in net.history[-1].items() if name != "batches"}
@@ -53,3 +56,13 @@ class ForecastStopping(StopperCallback, Callback):
 
     def _get_param_names(self) -> list[str]:
         return ["monitor", "metric", "horizon", "stopper"]
+
+
+def _rates(net: NeuralNet) -> list[float] | None:
+    """What the only learning-rate scheduler is going to do up to the last epoch of a run that begins."""
+    callbacks = [callback for _, callback in net.callbacks_ if isinstance(callback, LRScheduler)]
+    if len(callbacks) != 1 or callbacks[0].step_every != "epoch":
+        return None
+    with harmless("reading the learning rates"):
+        return rates_of(callbacks[0].lr_scheduler_, net.max_epochs)
+    return None
