@@ -63,7 +63,7 @@ FIGURES: dict[str, dict[str, Rates]] = {
     },
     "shapes": {
         **dict.fromkeys(("second_decay", "slow_start", "slow_accuracy", "too_slow_accuracy"), SMOOTH),
-        **dict.fromkeys(("delay", "late_accuracy", "stall", "overfitting_accuracy"), SMOOTH),
+        **dict.fromkeys(("counted_start", "delay", "late_accuracy", "stall", "overfitting_accuracy"), SMOOTH),
         **{name: SMOOTH | {"loss": 1.0} for name in ("worsening", "bad_start", "too_slow", "overfitting")},
         "second_wind": SMOOTH | {"second_decay": 1.0},
         "silent_delay": {"delay": 1.0},

@@ -62,6 +62,7 @@ class RealPriorConfig:
     slow_accuracy: float = 0.25  # of accuracies: the same, since the loss must fall a while before a guess changes
     worsening: float = 0.04  # of losses: the trend goes the wrong way from the start
     bad_start: float = 0.07  # of losses: the first steps make the model much worse than untrained
+    counted_start: float = 0.10  # of trainings: the first evaluation, which counts as a step, comes before any training
     delay: float = 0.02  # nothing happens at first
     late_accuracy: float = 0.03  # of accuracies: the same, since the model keeps guessing one class at first
     silent_delay: float = 0.90  # of these: without noise, too: the model makes one constant guess
@@ -124,7 +125,7 @@ _PARENTS = {
     "quantised": "accuracy",
     "overfitting_accuracy": "trained accuracies",
     "overfitting_at_turn": "overfit",
-    **dict.fromkeys(("overfitting", "wandering", "unstable", "spikes", "collapse"), "training"),
+    **dict.fromkeys(("counted_start", "overfitting", "wandering", "unstable", "spikes", "collapse"), "training"),
 }
 
 

@@ -84,6 +84,8 @@ def _trend(
 ) -> Array:
     """The falling error [curve, step] above a floor that moves with the schedule."""
     clock = np.where(has["paced"][:, None], schedule.clock, grid.steps)
+    rows = np.flatnonzero(has["counted_start"])
+    clock[rows] -= clock[rows, :1]
     for name, changed in (("waiting", trend.delayed), ("stall", trend.stalled)):
         rows = np.flatnonzero(has[name])
         clock[rows] = changed(clock[rows], grid.horizon, rng)
