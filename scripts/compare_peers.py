@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pages import filled, part_of
 from peers import report, study
 from peers.registry import PEERS, Peer
 from rich.console import Console
@@ -28,7 +29,6 @@ from epochcast.experiments.real_study import Plan, prepared
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "peers.md"
 OURS = ("default", "stream", "lcpfn", "last-value", "power-law")
-_MARKS = re.compile(r"(<!-- tables -->\n).*?(<!-- /tables -->)", flags=re.DOTALL)
 
 
 def collections_in(paths: Sequence[str], plan: Plan) -> list[CurveSet]:
@@ -62,17 +62,9 @@ def _with_bar(
         return study.run(entries, store, lambda done, total: bar.update(line, completed=done, total=total))
 
 
-def filled(page: str, tables: str) -> str:
-    """The page with what stands between its marks replaced."""
-    if not _MARKS.search(page):
-        raise typer.BadParameter("the page has no marks <!-- tables --> and <!-- /tables -->", param_hint="--out")
-    return _MARKS.sub(lambda match: f"{match[1]}\n{tables.strip()}\n\n{match[2]}", page)
-
-
 def lost_from(page: str, engines: Sequence[str]) -> list[str]:
     """Peers with a row of their own in the tables of the page which are not among the engines."""
-    tables = _MARKS.search(page)
-    rows = set(re.findall(r"^\| (\S+) ", tables[0], flags=re.MULTILINE)) if tables else set()
+    rows = set(re.findall(r"^\| (\S+) ", part_of(page, "tables"), flags=re.MULTILINE))
     return [who.name for who in PEERS if who.name in rows and who.name not in engines]
 
 
@@ -97,7 +89,7 @@ def main(
     if lost:
         console.print(f"{out} is left as it is, for it has results of {', '.join(lost)}")
         return
-    out.write_text(filled(page, report.tables([*ours, *theirs])), encoding="utf-8")
+    out.write_text(filled(page, "tables", report.tables([*ours, *theirs])), encoding="utf-8")
     console.print(f"filled {out}")
 
 

@@ -9,11 +9,12 @@ Each part replaces what stands between its two marks in the page.
 from __future__ import annotations
 
 import argparse
-import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from pages import filled
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE, IMAGES = ROOT / "docs" / "stopping.md", ROOT / "docs" / "images"
@@ -60,14 +61,6 @@ def surestop(arguments: argparse.Namespace) -> str:
 def search(arguments: argparse.Namespace) -> str:
     text = run(sys.executable, "examples/random_search.py", "--model", arguments.model, "--quiet")
     return f"```\n{text.strip()}\n```"
-
-
-def filled(page: str, part: str, text: str) -> str:
-    """The page with a part between its marks replaced."""
-    mark = rf"(<!-- {part} -->\n).*?(<!-- /{part} -->)"
-    if not re.search(mark, page, flags=re.DOTALL):
-        raise SystemExit(f"the page has no marks <!-- {part} --> and <!-- /{part} -->")
-    return re.sub(mark, lambda match: f"{match[1]}\n{text.strip()}\n\n{match[2]}", page, flags=re.DOTALL)
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
-from stopping_docs import filled
+from pages import filled
 
 from epochcast.benchmarks import CurveSet, load
 from epochcast.benchmarks.npz import arrays_of, digits_bench

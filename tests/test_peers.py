@@ -409,13 +409,13 @@ def test_tables_line_up(entries: list[Any]) -> None:
 
 
 def test_page_is_filled_between_its_marks_alone() -> None:
-    script = module("compare_peers")
+    script = module("pages")
     page = "before\n<!-- tables -->\nold\n<!-- /tables -->\nafter\n"
-    once = script.filled(page, "new")
+    once = script.filled(page, "tables", "new")
     assert once == "before\n<!-- tables -->\n\nnew\n\n<!-- /tables -->\nafter\n"
-    assert script.filled(once, "new") == once
-    with pytest.raises(Exception, match="marks"):
-        script.filled("nothing", "new")
+    assert script.filled(once, "tables", "new") == once
+    with pytest.raises(SystemExit, match="no marks <!-- tables -->"):
+        script.filled("nothing", "tables", "new")
 
 
 def test_script_leaves_out_peers_that_are_neither_cached_nor_installed(
