@@ -64,7 +64,7 @@ FIGURES: dict[str, dict[str, Rates]] = {
     "shapes": {
         **dict.fromkeys(("second_decay", "slow_start", "slow_accuracy", "too_slow_accuracy"), SMOOTH),
         **dict.fromkeys(("counted_start", "delay", "late_accuracy", "stall", "overfitting_accuracy"), SMOOTH),
-        **{name: SMOOTH | {"loss": 1.0} for name in ("worsening", "bad_start", "too_slow", "overfitting")},
+        **dict.fromkeys(("paper_trend", "worsening", "bad_start", "too_slow", "overfitting"), SMOOTH | {"loss": 1.0}),
         "second_wind": SMOOTH | {"second_decay": 1.0},
         "silent_delay": {"delay": 1.0},
         "overfitting_at_turn": SMOOTH | {"loss": 1.0, "overfitting": 1.0, "drops": 1.0, "ends_at_horizon": 1.0},

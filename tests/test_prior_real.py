@@ -405,6 +405,7 @@ EFFECTS: list[tuple[str, real.RealPriorConfig, Callable[[np.ndarray], np.ndarray
     ("rest", replace(COSINE, smooth=0.0, noise_follows_schedule=1.0), roughness_decay, +1),
     ("drops", replace(SMOOTH, ends_at_horizon=1.0, gap=1.0), lambda v: np.diff(v[:, 20:]).max(axis=1), +1),
     ("restarts", replace(SMOOTH, ends_at_horizon=1.0, gap=1.0), recovered, +1),
+    ("paper_trend", LOSS, gain_of_the_last_half, -1),
     ("slow_start", SMOOTH, lambda v: np.abs(np.diff(v)).argmax(axis=1), +1),
     ("slow_accuracy", SMOOTH, lambda v: np.abs(np.diff(v)).argmax(axis=1), +1),
     ("worsening", LOSS, lambda v: v[:, -1] - v[:, 0], -1),
@@ -575,6 +576,15 @@ def test_decay_falls_from_one_and_never_rises() -> None:
     assert (np.diff(left) <= 1e-12).all()
     assert ((left >= 0.0) & (left <= 1.0)).all()
     assert left[slow, 0].min() > 0.99
+
+
+def test_decay_of_the_papers_curves_begins_at_one_and_is_theirs_from_step_1_on() -> None:
+    clock = np.repeat([[0.0, 0.5, 1.0, 10.0, 100.0]], 300, axis=0)
+    left = trend.paper_decay(clock, 100.0, np.random.default_rng(34))
+    parameters = trend.paper_parameters(300, 100.0, np.random.default_rng(34))
+    assert left[:, 2:] == pytest.approx(1.0 - paper.evaluate(parameters, clock[0, 2:]))
+    assert left[:, 1] == pytest.approx(0.5 + 0.5 * left[:, 2])
+    assert (left[:, 0] == 1.0).all()
 
 
 def test_log_uniform_covers_its_range_evenly_in_the_logarithm() -> None:

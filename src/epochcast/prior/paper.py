@@ -47,10 +47,10 @@ class Draw:
 
 
 def evaluate(parameters: Array, steps: Array) -> Array:
-    """The noiseless curves [..., step] of parameter vectors [..., parameter]."""
+    """The noiseless curves [..., step] of parameters [..., parameter] at steps [step], or [..., step] for each."""
     log_step = np.log(steps)
     column = len(PAPER_FAMILIES)
-    total = np.zeros((*parameters.shape[:-1], len(steps)))
+    total = np.zeros((*parameters.shape[:-1], steps.shape[-1]))
     for k, family in enumerate(PAPER_FAMILIES):
         own = [parameters[..., column + i, None] for i in range(len(family.laws))]
         total += parameters[..., k, None] * family.formula(log_step, *own)

@@ -56,6 +56,7 @@ class RealPriorConfig:
     noise_follows_schedule: float = 0.85
 
     # The shape: shares of ordinary runs; setbacks but double descents are of those that are trainings.
+    paper_trend: float = 0.35  # of losses: the trend is that of one of the paper's curves
     second_decay: float = 0.65  # a fast and a slow part
     second_wind: float = 0.05  # of these: the second part is learned late, when the first has levelled off
     slow_start: float = 0.25  # sigmoid: an inflection before the fastest gain
@@ -71,8 +72,8 @@ class RealPriorConfig:
     too_slow_accuracy: float = 0.01  # of accuracies: the same
     barely_moving: float = 0.26  # of losses: a full curve in miniature, close to its start
     barely_moving_accuracy: float = 0.025  # of accuracies: the same
-    overfitting: float = 0.16  # of what was gained some is lost after an onset
-    overfitting_accuracy: float = 0.09  # of accuracies: the same
+    overfitting: float = 0.20  # of what was gained some is lost after an onset
+    overfitting_accuracy: float = 0.05  # of accuracies: the same
     overfitting_at_turn: float = 0.30  # of both, if the schedule has a sudden turn: it begins there
     wandering: float = 0.20  # small changes add up, as those of boosted trees do
     unstable: float = 0.018  # what was gained is lost and found again, more lost than found
@@ -120,7 +121,7 @@ _PARENTS = {
     "wild": "shaken losses",
     "second_wind": "second_decay",
     "silent_delay": "waiting",
-    **dict.fromkeys(("worsening", "bad_start", "too_slow", "barely_moving"), "loss"),
+    **dict.fromkeys(("paper_trend", "worsening", "bad_start", "too_slow", "barely_moving"), "loss"),
     **dict.fromkeys(("slow_accuracy", "late_accuracy", "too_slow_accuracy", "barely_moving_accuracy"), "accuracy"),
     "quantised": "accuracy",
     "overfitting_accuracy": "trained accuracies",

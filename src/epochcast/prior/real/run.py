@@ -93,6 +93,8 @@ def _trend(
     rows = np.flatnonzero(has["bad_start"])
     start[rows, 0] = trend.bad_start(len(rows), rng)
     left = trend.decay(clock, grid.horizon, pace, has["second_decay"], has["second_wind"], has["slow"], rng)
+    rows = np.flatnonzero(has["paper_trend"] & ~has["weak"])
+    left[rows] = trend.paper_decay(clock[rows], grid.horizon, rng)
     return floor + (start - floor) * left
 
 

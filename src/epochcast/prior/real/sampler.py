@@ -15,7 +15,7 @@ from epochcast.errors import InputError
 from epochcast.metric import LOSS, SHARE, UNTOLD
 from epochcast.prior import paper
 from epochcast.prior.families import Array
-from epochcast.prior.real import noise
+from epochcast.prior.real import noise, trend
 from epochcast.prior.real.config import Mask, RealPriorConfig, Rows, draw_ingredients
 from epochcast.prior.real.grid import Grid, log_uniform
 from epochcast.prior.real.run import Runs, chance_level, loss_level, measure_by_first, ordinary
@@ -81,20 +81,9 @@ def toggling(grid: Grid, size: int, rng: np.random.Generator) -> Runs:
 
 def paper_curves(grid: Grid, size: int, rng: np.random.Generator) -> Runs:
     """Curves of the paper's prior between step 1 and the horizon; what came before step 1 is lower still."""
-    check = np.geomspace(1.0, grid.horizon, 12)  # where a curve must lie in [0, 1]
-    steps = np.concatenate([np.maximum(grid.steps, 1.0), check])
-    kept: list[Array] = []
-    missing = size
-    while missing > 0:
-        count = int(missing / paper.ACCEPTANCE * 1.2) + 16
-        parameters = np.stack([law.sample(count, rng) for law in paper.LAWS.values()], axis=-1)
-        ends = paper.evaluate(parameters, check)
-        valid = (ends >= 0.0).all(axis=1) & (ends <= 1.0).all(axis=1) & (ends[:, 0] < ends[:, -1])
-        kept.append(parameters[valid][:missing])
-        missing -= len(kept[-1])
-    parameters = np.concatenate(kept) if kept else np.empty((0, len(paper.NAMES)))
-    curves = paper.evaluate(parameters, steps)
-    values, first = np.clip(curves[:, : len(grid.steps)], 0.0, 1.0), curves[:, len(grid.steps)]
+    parameters = trend.paper_parameters(size, grid.horizon, rng)
+    curves = paper.evaluate(parameters, np.append(np.maximum(grid.steps, 1.0), 1.0))
+    values, first = np.clip(curves[:, :-1], 0.0, 1.0), curves[:, -1]
     sd = np.exp(parameters[:, paper.NAMES.index("log_sigma"), None])
     white_sd = np.repeat(sd, len(grid.steps), axis=1)
     return Runs(values, white_sd, rng.random(size) * first, np.full(size, UNTOLD), np.zeros(size))

@@ -12,6 +12,7 @@ import math
 
 import numpy as np
 
+from epochcast.prior import paper
 from epochcast.prior.families import Array
 from epochcast.prior.real.config import Mask
 from epochcast.prior.real.grid import Grid, log_uniform
@@ -68,6 +69,27 @@ def decay(
     rows = np.flatnonzero(wind)
     left[rows] += (1.0 - weight[rows]) * second_wind(log_clock[rows], horizon, rng)
     return left
+
+
+def paper_parameters(size: int, horizon: float, rng: np.random.Generator) -> Array:
+    """Parameters [curve, parameter] of curves of the paper's prior that lie in [0, 1] from step 1 to the horizon."""
+    check = np.geomspace(1.0, horizon, 12)
+    kept = [np.empty((0, len(paper.NAMES)))]
+    missing = size
+    while missing > 0:
+        count = int(missing / paper.ACCEPTANCE * 1.2) + 16
+        parameters = np.stack([law.sample(count, rng) for law in paper.LAWS.values()], axis=-1)
+        ends = paper.evaluate(parameters, check)
+        valid = (ends >= 0.0).all(axis=1) & (ends <= 1.0).all(axis=1) & (ends[:, 0] < ends[:, -1])
+        kept.append(parameters[valid][:missing])
+        missing -= len(kept[-1])
+    return np.concatenate(kept)
+
+
+def paper_decay(clock: Array, horizon: float, rng: np.random.Generator) -> Array:
+    """What the paper's curves, which begin at step 1, leave to be learned after training time `clock` [curve, step]."""
+    learned = paper.evaluate(paper_parameters(len(clock), horizon, rng), np.maximum(clock, 1.0))
+    return np.asarray(1.0 - np.clip(learned, 0.0, 1.0) * np.minimum(clock, 1.0))
 
 
 def slow_pace(size: int, rng: np.random.Generator) -> Array:
