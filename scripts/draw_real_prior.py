@@ -63,7 +63,7 @@ FIGURES: dict[str, dict[str, Rates]] = {
     },
     "shapes": {
         **dict.fromkeys(("second_decay", "slow_start", "slow_accuracy", "too_slow_accuracy"), SMOOTH),
-        **dict.fromkeys(("counted_start", "delay", "late_accuracy", "stall", "overfitting_accuracy"), SMOOTH),
+        **dict.fromkeys(("counted_start", "delay", "late_accuracy", "stall"), SMOOTH),
         **dict.fromkeys(("paper_trend", "worsening", "bad_start", "too_slow", "overfitting"), SMOOTH | {"loss": 1.0}),
         "second_wind": SMOOTH | {"second_decay": 1.0},
         "silent_delay": {"delay": 1.0},
@@ -100,8 +100,7 @@ SHOWS: dict[str, Callable[[Array], Array]] = {
     **dict.fromkeys(("delay", "late_accuracy", "silent_delay", "stall", "slow_start", "slow_accuracy"), lateness),
     **dict.fromkeys(("too_slow", "too_slow_accuracy", "gap", "gap_accuracy", "hold", "loss", "bad_start"), lateness),
     **dict.fromkeys(("unstable", "double_descent", "spikes", "dips", "restarts", "wild"), drawdown),
-    **dict.fromkeys(("overfitting", "overfitting_accuracy", "overfitting_at_turn"), final_fall),
-    **dict.fromkeys(("collapse", "worsening"), final_fall),
+    **dict.fromkeys(("overfitting", "overfitting_at_turn", "collapse", "worsening"), final_fall),
     "second_wind": lateness,
     **dict.fromkeys(("gap_noise", "noise_follows_schedule", "noise_decays", "noise_follows_error"), roughness),
     **dict.fromkeys(("correlated", "heavy_tailed", "cosine", "polynomial", "drops"), roughness),

@@ -418,7 +418,6 @@ EFFECTS: list[tuple[str, real.RealPriorConfig, Callable[[np.ndarray], np.ndarray
     ("bad_start", LOSS, lambda v: v[:, 0], -1),
     ("second_wind", replace(SMOOTH, second_decay=1.0), lambda v: np.diff(v[:, 3:], n=2).max(axis=1), +1),
     ("overfitting", LOSS, lambda v: v.max(axis=1) - v[:, -1], +1),
-    ("overfitting_accuracy", SMOOTH, lambda v: v.max(axis=1) - v[:, -1], +1),
     ("wandering", SMOOTH, drawdown, +1),
     ("unstable", SMOOTH, drawdown, +1),
     ("double_descent", SMOOTH, recovered, +1),

@@ -48,15 +48,15 @@ class RealPriorConfig:
     hold: float = 0.12  # of cosine and polynomial ones: the rate is held for a while before it decays
     rest: float = 0.30  # of cosine and polynomial ones: the rate does not decay to zero
     warmup: float = 0.25
-    paced: float = 0.82  # progress goes with the sum of learning rates, not with the number of steps
+    paced: float = 0.84  # progress goes with the sum of learning rates, not with the number of steps
     gap: float = 0.39  # a high learning rate holds the curve below its trend until the schedule ends
-    gap_accuracy: float = 0.65  # of accuracies: the same
+    gap_accuracy: float = 0.68  # of accuracies: the same
     gap_noise: float = 0.88  # of runs with a gap: fluctuations in proportion to it
     wild: float = 0.05  # of losses with such fluctuations: they go far beyond the untrained value
     noise_follows_schedule: float = 0.85
 
     # The shape: shares of ordinary runs; setbacks but double descents are of those that are trainings.
-    paper_trend: float = 0.35  # of losses: the trend is that of one of the paper's curves
+    paper_trend: float = 0.50  # of losses: the trend is that of one of the paper's curves
     second_decay: float = 0.65  # a fast and a slow part
     second_wind: float = 0.05  # of these: the second part is learned late, when the first has levelled off
     slow_start: float = 0.25  # sigmoid: an inflection before the fastest gain
@@ -72,9 +72,8 @@ class RealPriorConfig:
     too_slow_accuracy: float = 0.01  # of accuracies: the same
     barely_moving: float = 0.26  # of losses: a full curve in miniature, close to its start
     barely_moving_accuracy: float = 0.025  # of accuracies: the same
-    overfitting: float = 0.20  # of what was gained some is lost after an onset
-    overfitting_accuracy: float = 0.05  # of accuracies: the same
-    overfitting_at_turn: float = 0.30  # of both, if the schedule has a sudden turn: it begins there
+    overfitting: float = 0.25  # of what was gained some is lost after an onset
+    overfitting_at_turn: float = 0.30  # of these, if the schedule has a sudden turn: it begins there
     wandering: float = 0.20  # small changes add up, as those of boosted trees do
     unstable: float = 0.018  # what was gained is lost and found again, more lost than found
     double_descent: float = 0.04  # worse for a while, then better again
@@ -124,8 +123,7 @@ _PARENTS = {
     **dict.fromkeys(("paper_trend", "worsening", "bad_start", "too_slow", "barely_moving"), "loss"),
     **dict.fromkeys(("slow_accuracy", "late_accuracy", "too_slow_accuracy", "barely_moving_accuracy"), "accuracy"),
     "quantised": "accuracy",
-    "overfitting_accuracy": "trained accuracies",
-    "overfitting_at_turn": "overfit",
+    "overfitting_at_turn": "overfitting",
     **dict.fromkeys(("counted_start", "overfitting", "wandering", "unstable", "spikes", "collapse"), "training"),
 }
 
@@ -137,7 +135,6 @@ _UNIONS = {
     "late_accuracy": ("waiting", "delay"),
     "too_slow_accuracy": ("weak", "too_slow"),
     "barely_moving_accuracy": ("small", "barely_moving"),
-    "overfitting_accuracy": ("overfit", "overfitting"),
 }
 
 
@@ -170,7 +167,6 @@ def draw_ingredients(
             has["accuracy"] = has["ordinary"] & ~has["loss"]
             has["all losses"] = has["loss"] | has["paper_loss"]
             has["scheduled accuracies"] = has["scheduled"] & has["accuracy"]
-            has["trained accuracies"] = has["training"] & has["accuracy"]
         if name == "gap_noise":
             has["shaken losses"] = has["gap_noise"] & has["loss"]
         if name in _UNIONS:

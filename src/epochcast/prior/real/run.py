@@ -144,8 +144,8 @@ def _add_events(
     gained = np.clip(1.0 - error, 0.0, reach)
     rows = np.flatnonzero(has["wandering"])
     error[rows] += np.minimum(error, gained)[rows] * trend.wandering(grid, schedule.rate[rows], rng)
-    rows = np.flatnonzero(has["overfit"])
-    anywhere = log_uniform(0.003, 0.5, len(rows), rng) * grid.horizon
+    rows = np.flatnonzero(has["overfitting"])
+    anywhere = log_uniform(0.01, 0.4, len(rows), rng) * grid.horizon
     at_turn = has["overfitting_at_turn"][rows] & np.isfinite(schedule.turn[rows])
     onset = np.where(at_turn, schedule.turn[rows], anywhere)[:, None]
     # An overconfident mistake costs a loss without limit, an accuracy only itself.
