@@ -703,7 +703,7 @@ def test_weighing_finds_the_rate_that_curves_were_drawn_with(comparison: ModuleT
     odds, told_apart = weigh.density_ratio(sample, rng)
     drawn, asked = weigh.shares(sample, np.ones_like(odds)), weigh.shares(sample, odds)
     assert drawn["collapse"] == pytest.approx(RATES["collapse"], abs=0.015)
-    assert asked["collapse"] > 3.0 * drawn["collapse"]  # a classifier asks for less than there is, never for more
+    assert asked["collapse"] > 3.0 * drawn["collapse"]  # 0.3 were drawn; smoothed odds ask for less
     assert asked["overfitting"] == pytest.approx(drawn["overfitting"], abs=0.06)
     assert 0.55 < told_apart < 0.8
 
