@@ -14,11 +14,11 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from pages import filled
+from pages import filled, table
 
 from epochcast.benchmarks import CurveSet, load
 from epochcast.benchmarks.npz import arrays_of, digits_bench
@@ -63,7 +63,7 @@ class Group:
             rows = np.flatnonzero([own == schedule for own in self.schedules])
             scores = score(told(engine, schedule), self.curves[rows], share)
             parts.append(replace(scores, rows=rows[scores.rows]))
-        return joined(parts)
+        return CurveScores.joined(parts)
 
 
 def in_steps(words: str, horizon: float) -> str:
@@ -72,12 +72,6 @@ def in_steps(words: str, horizon: float) -> str:
 
 def is_constant(schedule: Schedule) -> bool:
     return bool(np.ptp(schedule.at(np.linspace(0.01, 1.0, 100)[None] * 100.0, 100.0).rate) == 0.0)
-
-
-def joined(parts: list[CurveScores]) -> CurveScores:
-    return CurveScores(
-        *(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(CurveScores))
-    )
 
 
 def collections(data: Path, curves: int) -> Iterator[Group]:
@@ -124,8 +118,7 @@ def tables(found: list[Group], model: str) -> str:
             advance(i + 1, len(found))
     text = []
     for title, rows in cells.items():
-        lines = [["", "runs", *heads], ["---"] * (2 + len(heads)), *rows]
-        text.append(f"### {title}\n\n" + "\n".join("| " + " | ".join(line) + " |" for line in lines))
+        text.append(f"### {title}\n\n{table(['', 'runs', *heads], rows)}")
     return "\n\n".join(text)
 
 

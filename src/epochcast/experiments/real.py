@@ -7,8 +7,8 @@ central 90 % interval, and the cdf of one random value (PIT).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -38,6 +38,11 @@ class CurveScores:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @classmethod
+    def joined(cls, parts: Sequence[CurveScores]) -> CurveScores:
+        """Of all curves together; their rows are those of the parts."""
+        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
 
 
 def score(
