@@ -62,10 +62,10 @@ FIGURES: dict[str, dict[str, Rates]] = {
         "noise_follows_schedule": COSINE,
     },
     "shapes": {
-        **dict.fromkeys(("second_decay", "slow_start", "slow_accuracy", "too_slow_accuracy"), SMOOTH),
+        **dict.fromkeys(("second_decay", "second_wind", "slow_start", "slow_accuracy", "too_slow_accuracy"), SMOOTH),
         **dict.fromkeys(("counted_start", "delay", "late_accuracy", "stall"), SMOOTH),
+        "solved": SMOOTH | {"loss": 1.0},
         **dict.fromkeys(("paper_trend", "worsening", "bad_start", "too_slow", "overfitting"), SMOOTH | {"loss": 1.0}),
-        "second_wind": SMOOTH | {"second_decay": 1.0},
         "silent_delay": {"delay": 1.0},
         "overfitting_at_turn": SMOOTH | {"loss": 1.0, "overfitting": 1.0, "drops": 1.0, "ends_at_horizon": 1.0},
         **dict.fromkeys(("wandering", "unstable", "double_descent", "spikes", "collapse"), SMOOTH),

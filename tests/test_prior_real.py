@@ -416,7 +416,8 @@ EFFECTS: list[tuple[str, real.RealPriorConfig, Callable[[np.ndarray], np.ndarray
     ("late_accuracy", SMOOTH, lambda v: v[:, 3] - v[:, 0], -1),
     ("stall", SMOOTH, lambda v: np.diff(v[:, 3:], n=2).max(axis=1), +1),  # the gain picks up again
     ("bad_start", LOSS, lambda v: v[:, 0], -1),
-    ("second_wind", replace(SMOOTH, second_decay=1.0), lambda v: np.diff(v[:, 3:], n=2).max(axis=1), +1),
+    ("second_wind", SMOOTH, lambda v: np.diff(v[:, 3:], n=2).max(axis=1), +1),
+    ("solved", LOSS, lambda v: v[:, -1], +1),
     ("overfitting", LOSS, lambda v: v.max(axis=1) - v[:, -1], +1),
     ("wandering", SMOOTH, drawdown, +1),
     ("unstable", SMOOTH, drawdown, +1),
@@ -570,11 +571,27 @@ def test_decay_falls_from_one_and_never_rises() -> None:
     clock = np.repeat(np.geomspace(1e-6, 1e6, 200)[None], size, axis=0)
     slow = np.arange(size) % 2 == 0
     pace = np.where(np.arange(size) % 5 == 0, 0.1, 1.0)[:, None]
-    second, wind = np.arange(size) % 3 == 0, np.arange(size) % 12 == 0
-    left = trend.decay(clock, 100.0, pace, second, wind, slow, np.random.default_rng(22))
-    assert (np.diff(left) <= 1e-12).all()
-    assert ((left >= 0.0) & (left <= 1.0)).all()
-    assert left[slow, 0].min() > 0.99
+    second = np.arange(size) % 3 == 0
+    rng = np.random.default_rng(22)
+    left = trend.decay(clock, 100.0, pace, second, slow, rng)
+    for part in (left, trend.second_wind(left, clock, 100.0, rng)):
+        assert (np.diff(part) <= 1e-12).all()
+        assert ((part >= 0.0) & (part <= 1.0)).all()
+        assert part[slow, 0].min() > 0.99
+
+
+def test_run_that_is_too_slow_may_learn_what_is_easy_first_and_goes_on_steadily() -> None:
+    size, pace = 500, 0.01
+    clock = np.repeat(np.arange(1.0, 101.0)[None], size, axis=0)
+    never, always = np.zeros(size, dtype=bool), np.ones(size, dtype=bool)
+    rng = np.random.default_rng(35)
+    alone, with_easy = (
+        1.0 - trend.decay(clock, 100.0, np.full((size, 1), pace), second, never, rng) for second in (never, always)
+    )
+    early_share = [np.median(gained[:, 19] / gained[:, 99]) for gained in (alone, with_easy)]
+    assert early_share[0] == pytest.approx(0.2, abs=0.05)  # in proportion to the clock
+    assert early_share[1] > early_share[0] + 0.05
+    assert with_easy[:, 99].max() < 0.15  # there is no time for the rest
 
 
 def test_decay_of_the_papers_curves_begins_at_one_and_is_theirs_from_step_1_on() -> None:

@@ -57,18 +57,19 @@ class RealPriorConfig:
 
     # The shape: shares of ordinary runs; setbacks but double descents are of those that are trainings.
     paper_trend: float = 0.50  # of losses: the trend is that of one of the paper's curves
+    solved: float = 0.20  # of losses: hardly any error need be left at the end
     second_decay: float = 0.65  # a fast and a slow part
-    second_wind: float = 0.05  # of these: the second part is learned late, when the first has levelled off
+    second_wind: float = 0.10  # a part is learned late, when the others may have levelled off
     slow_start: float = 0.25  # sigmoid: an inflection before the fastest gain
     slow_accuracy: float = 0.25  # of accuracies: the same, since the loss must fall a while before a guess changes
     worsening: float = 0.04  # of losses: the trend goes the wrong way from the start
     bad_start: float = 0.07  # of losses: the first steps make the model much worse than untrained
-    counted_start: float = 0.10  # of trainings: the first evaluation, which counts as a step, comes before any training
+    counted_start: float = 0.15  # of trainings: the first evaluation, which counts as a step, comes before any training
     delay: float = 0.02  # nothing happens at first
     late_accuracy: float = 0.03  # of accuracies: the same, since the model keeps guessing one class at first
     silent_delay: float = 0.90  # of these: without noise, too: the model makes one constant guess
     stall: float = 0.05  # a plateau on the way
-    too_slow: float = 0.085  # of losses: the learning rate is much too small: only the first part of a decay is seen
+    too_slow: float = 0.12  # of losses: the learning rate is much too small: only the first part of a decay is seen
     too_slow_accuracy: float = 0.01  # of accuracies: the same
     barely_moving: float = 0.26  # of losses: a full curve in miniature, close to its start
     barely_moving_accuracy: float = 0.025  # of accuracies: the same
@@ -118,9 +119,8 @@ _PARENTS = {
     "gap_accuracy": "scheduled accuracies",
     "gap_noise": "held",
     "wild": "shaken losses",
-    "second_wind": "second_decay",
     "silent_delay": "waiting",
-    **dict.fromkeys(("paper_trend", "worsening", "bad_start", "too_slow", "barely_moving"), "loss"),
+    **dict.fromkeys(("paper_trend", "solved", "worsening", "bad_start", "too_slow", "barely_moving"), "loss"),
     **dict.fromkeys(("slow_accuracy", "late_accuracy", "too_slow_accuracy", "barely_moving_accuracy"), "accuracy"),
     "quantised": "accuracy",
     "overfitting_at_turn": "overfitting",

@@ -65,6 +65,8 @@ def ordinary(grid: Grid, schedule: Schedule, has: Ingredients, rng: np.random.Ge
 def _gap(schedule: Schedule, has: Ingredients, rng: np.random.Generator) -> tuple[Array, Array]:
     """What the learning rate keeps open [curve, step], and the error that can never be trained away [curve, 1]."""
     final = trend.final_error(has["loss"], rng)
+    rows = np.flatnonzero(has["solved"])
+    final[rows] = trend.solved(len(rows), rng)
     rows = np.flatnonzero(has["held"])
     gap = np.zeros_like(schedule.rate)
     gap[rows] = trend.gap(schedule.felt[rows], final[rows], has["gap_noise"][rows], has["loss"][rows], rng)
@@ -92,9 +94,11 @@ def _trend(
     start = np.ones((len(clock), 1))
     rows = np.flatnonzero(has["bad_start"])
     start[rows, 0] = trend.bad_start(len(rows), rng)
-    left = trend.decay(clock, grid.horizon, pace, has["second_decay"], has["second_wind"], has["slow"], rng)
+    left = trend.decay(clock, grid.horizon, pace, has["second_decay"], has["slow"], rng)
     rows = np.flatnonzero(has["paper_trend"] & ~has["weak"])
     left[rows] = trend.paper_decay(clock[rows], grid.horizon, rng)
+    rows = np.flatnonzero(has["second_wind"])
+    left[rows] = trend.second_wind(left[rows], clock[rows], grid.horizon, rng)
     return floor + (start - floor) * left
 
 

@@ -38,6 +38,10 @@ def _component(log_clock: Array, horizon: float, pace: Array, slow: Mask, rng: n
     return _left(power * (log_clock - log_tau), tail)
 
 
+def _log(clock: Array) -> Array:
+    return np.log(np.maximum(clock, _SMALLEST_CLOCK))
+
+
 def _left(log_growth: Array, tail: Array) -> Array:
     """(1 + c x)^(-1/c) of the logarithm of x."""
     growth = np.exp(np.minimum(log_growth, _LARGEST_LOG))
@@ -45,29 +49,28 @@ def _left(log_growth: Array, tail: Array) -> Array:
     return left
 
 
-def second_wind(log_clock: Array, horizon: float, rng: np.random.Generator) -> Array:
-    """A part that is learned late [curve, step], all at once, when the other has levelled off."""
-    size = (len(log_clock), 1)
-    log_tau = np.log(log_uniform(0.1, 1.5, size, rng) * horizon)
-    return _left(log_uniform(2.0, 6.0, size, rng) * (log_clock - log_tau), log_uniform(0.2, 1.5, size, rng))
+def second_wind(left: Array, clock: Array, horizon: float, rng: np.random.Generator) -> Array:
+    """A part that is learned late, all at once, beside what else is `left` to learn; all arrays [curve, step]."""
+    size = (len(clock), 1)
+    log_tau = np.log(log_uniform(0.03, 1.0, size, rng) * horizon)
+    power, tail = log_uniform(2.0, 6.0, size, rng), log_uniform(0.2, 1.5, size, rng)
+    weight = rng.random(size)
+    return weight * left + (1.0 - weight) * _left(power * (_log(clock) - log_tau), tail)
 
 
-def decay(
-    clock: Array, horizon: float, pace: Array, second: Mask, wind: Mask, slow_start: Mask, rng: np.random.Generator
-) -> Array:
+def decay(clock: Array, horizon: float, pace: Array, second: Mask, slow_start: Mask, rng: np.random.Generator) -> Array:
     """What is left of the first error after training time `clock` [curve, step]: one decay, or a mixture of two.
 
     A `pace` [curve, 1] below 1 is that of a run that is too slow: the share of a decay that the horizon has room for.
-    The second part of a run with a second `wind` comes late.
+    Even so it may soon learn what is easy, as the frequencies of classes are: that is its second part.
     """
-    log_clock = np.log(np.maximum(clock, _SMALLEST_CLOCK))
-    weight = np.where(second, rng.random(len(clock)), 1.0)[:, None]
+    size, log_clock = len(clock), _log(clock)
+    hard = 1.0 - pace[:, 0] * log_uniform(0.03, 2.0, size, rng)
+    weight = np.where(second, np.where(pace[:, 0] < 1.0, hard, rng.random(size)), 1.0)[:, None]
     left = weight * _component(log_clock, horizon, pace[:, 0], slow_start, rng)
-    rows = np.flatnonzero(second & ~wind)
-    never = np.zeros(len(rows), dtype=bool)
-    left[rows] += (1.0 - weight[rows]) * _component(log_clock[rows], horizon, pace[rows, 0], never, rng)
-    rows = np.flatnonzero(wind)
-    left[rows] += (1.0 - weight[rows]) * second_wind(log_clock[rows], horizon, rng)
+    rows = np.flatnonzero(second)
+    never, full = np.zeros(len(rows), dtype=bool), np.ones(len(rows))
+    left[rows] += (1.0 - weight[rows]) * _component(log_clock[rows], horizon, full, never, rng)
     return left
 
 
@@ -94,7 +97,7 @@ def paper_decay(clock: Array, horizon: float, rng: np.random.Generator) -> Array
 
 def slow_pace(size: int, rng: np.random.Generator) -> Array:
     """The pace [curve, 1] of runs whose learning rate is much too small: what share of a decay they get through."""
-    return log_uniform(1e-3, 1.0, (size, 1), rng)
+    return log_uniform(1e-3, 0.3, (size, 1), rng)
 
 
 def delayed(clock: Array, horizon: float, rng: np.random.Generator) -> Array:
@@ -116,6 +119,11 @@ def final_error(loss: Mask, rng: np.random.Generator) -> Array:
     """The error [curve, 1] that can never be trained away; accuracies come closer to perfect than losses."""
     size = (len(loss), 1)
     return np.where(loss[:, None], rng.beta(0.7, 1.5, size), rng.beta(0.6, 1.7, size))
+
+
+def solved(size: int, rng: np.random.Generator) -> Array:
+    """The same of tasks that can be learned all but completely."""
+    return log_uniform(1e-4, 0.1, (size, 1), rng)
 
 
 def gap(felt: Array, final: Array, noisy: Mask, loss: Mask, rng: np.random.Generator) -> Array:
@@ -163,7 +171,7 @@ def overfitting(grid: Grid, onset: Array, rng: np.random.Generator) -> Array:
     size = len(onset)
     width = log_uniform(0.03, 3.0, (size, 1), rng) * grid.horizon
     grown = (np.maximum(grid.steps - onset, 0.0) / width) ** rng.uniform(0.7, 2.0, (size, 1))
-    return log_uniform(0.002, 1.5, (size, 1), rng) * grown / (1.0 + grown)
+    return log_uniform(0.002, 4.0, (size, 1), rng) * grown / (1.0 + grown)
 
 
 def wandering(grid: Grid, rate: Array, rng: np.random.Generator) -> Array:
