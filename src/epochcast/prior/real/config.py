@@ -37,10 +37,10 @@ class RealPriorConfig:
 
     # The learning-rate schedule, at most one each: shares of planned runs, which are all but the paper's curves and
     # those against the amount of data.
-    cosine: float = 0.36
-    polynomial: float = 0.08  # linear, root or square, some after a long hold
+    cosine: float = 0.44
+    polynomial: float = 0.10  # linear, root or square, some after a long hold
     exponential: float = 0.04
-    drops: float = 0.20  # one to three sudden drops
+    drops: float = 0.17  # one to three sudden drops
     restarts: float = 0.03  # cosine cycles
 
     # What a schedule does: shares of the runs that have one.
