@@ -58,7 +58,6 @@ FIGURES: dict[str, dict[str, Rates]] = {
         "gap": COSINE | SMOOTH | {"loss": 1.0},
         "gap_accuracy": COSINE | SMOOTH,
         "gap_noise": COSINE | {"gap": 1.0},
-        "wild": COSINE | {"loss": 1.0, "gap": 1.0, "gap_noise": 1.0},
         "noise_follows_schedule": COSINE,
     },
     "shapes": {
@@ -66,6 +65,7 @@ FIGURES: dict[str, dict[str, Rates]] = {
         **dict.fromkeys(("counted_start", "delay", "late_accuracy", "stall"), SMOOTH),
         "solved": SMOOTH | {"loss": 1.0},
         **dict.fromkeys(("paper_trend", "worsening", "bad_start", "too_slow", "overfitting"), SMOOTH | {"loss": 1.0}),
+        "wild": COSINE | SMOOTH | {"loss": 1.0},
         "silent_delay": {"delay": 1.0},
         "overfitting_at_turn": SMOOTH | {"loss": 1.0, "overfitting": 1.0, "drops": 1.0, "ends_at_horizon": 1.0},
         **dict.fromkeys(("wandering", "unstable", "double_descent", "spikes", "collapse"), SMOOTH),

@@ -52,17 +52,17 @@ class RealPriorConfig:
     gap: float = 0.39  # a high learning rate holds the curve below its trend until the schedule ends
     gap_accuracy: float = 0.68  # of accuracies: the same
     gap_noise: float = 0.88  # of runs with a gap: fluctuations in proportion to it
-    wild: float = 0.05  # of losses with such fluctuations: they go far beyond the untrained value
     noise_follows_schedule: float = 0.85
 
     # The shape: shares of ordinary runs; setbacks but double descents are of those that are trainings.
     paper_trend: float = 0.50  # of losses: the trend is that of one of the paper's curves
     solved: float = 0.20  # of losses: hardly any error need be left at the end
     second_decay: float = 0.65  # a fast and a slow part
-    second_wind: float = 0.10  # a part is learned late, when the others may have levelled off
+    second_wind: float = 0.14  # not beside a trend of the paper: a part is learned late, all at once
     slow_start: float = 0.25  # sigmoid: an inflection before the fastest gain
     slow_accuracy: float = 0.25  # of accuracies: the same, since the loss must fall a while before a guess changes
     worsening: float = 0.04  # of losses: the trend goes the wrong way from the start
+    wild: float = 0.02  # of losses in training: they jump far beyond the untrained value as long as the rate is high
     bad_start: float = 0.07  # of losses: the first steps make the model much worse than untrained
     counted_start: float = 0.15  # of trainings: the first evaluation, which counts as a step, comes before any training
     delay: float = 0.02  # nothing happens at first
@@ -118,7 +118,7 @@ _PARENTS = {
     **dict.fromkeys(("hold", "rest"), "annealed"),
     "gap_accuracy": "scheduled accuracies",
     "gap_noise": "held",
-    "wild": "shaken losses",
+    "wild": "training losses",
     "silent_delay": "waiting",
     **dict.fromkeys(("paper_trend", "solved", "worsening", "bad_start", "too_slow", "barely_moving"), "loss"),
     **dict.fromkeys(("slow_accuracy", "late_accuracy", "too_slow_accuracy", "barely_moving_accuracy"), "accuracy"),
@@ -165,10 +165,9 @@ def draw_ingredients(
             has[name] = (rng.random(size) < rate) & has[parent(name) or "ordinary"]
         if name == "loss":
             has["accuracy"] = has["ordinary"] & ~has["loss"]
+            has["training losses"] = has["training"] & has["loss"]
             has["all losses"] = has["loss"] | has["paper_loss"]
             has["scheduled accuracies"] = has["scheduled"] & has["accuracy"]
-        if name == "gap_noise":
-            has["shaken losses"] = has["gap_noise"] & has["loss"]
         if name in _UNIONS:
             union, other = _UNIONS[name]
             has[union] = has[other] | has[name]

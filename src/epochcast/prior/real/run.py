@@ -53,7 +53,7 @@ def ordinary(grid: Grid, schedule: Schedule, has: Ingredients, rng: np.random.Ge
     scales *= pace ** rng.uniform(0.6, 1.2, pace.shape)  # small steps go astray less, too
     _silence(error, scales, has, rng)
     rows = np.flatnonzero(has["wild"])
-    error[rows] += trend.wild(gap[rows], rng)
+    error[rows] += trend.wild(schedule.felt[rows], rng)
     _add_events(grid, error, schedule, pace * (1.0 - final), has, rng)
     _worsen(error, has, rng)
     _shrink(error, scales, has, rng)
@@ -95,10 +95,10 @@ def _trend(
     rows = np.flatnonzero(has["bad_start"])
     start[rows, 0] = trend.bad_start(len(rows), rng)
     left = trend.decay(clock, grid.horizon, pace, has["second_decay"], has["slow"], rng)
-    rows = np.flatnonzero(has["paper_trend"] & ~has["weak"])
-    left[rows] = trend.paper_decay(clock[rows], grid.horizon, rng)
     rows = np.flatnonzero(has["second_wind"])
     left[rows] = trend.second_wind(left[rows], clock[rows], grid.horizon, rng)
+    rows = np.flatnonzero(has["paper_trend"] & ~has["weak"])
+    left[rows] = trend.paper_decay(clock[rows], grid.horizon, rng)
     return floor + (start - floor) * left
 
 

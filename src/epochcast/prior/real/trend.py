@@ -19,7 +19,6 @@ from epochcast.prior.real.grid import Grid, log_uniform
 
 _SMALLEST_CLOCK = 1e-9
 _FAVOUR_SHORT = 1.5  # 1 would make all orders of magnitude of tau alike; most real runs gain early
-_SMALLEST_GAP = 1e-12
 _LARGEST_LOG = 300.0  # its exponential is still finite when multiplied by any parameter
 
 
@@ -141,12 +140,11 @@ def gap(felt: Array, final: Array, noisy: Mask, loss: Mask, rng: np.random.Gener
     return height * (1.0 + saturation) * power / (power + saturation)
 
 
-def wild(gap: Array, rng: np.random.Generator) -> Array:
-    """Error [curve, step] far above the untrained one as long as a rate is much too high, gone when the gap is."""
-    size = (len(gap), 1)
-    held: Array = gap / np.maximum(gap.max(axis=1, keepdims=True), _SMALLEST_GAP)
-    height = log_uniform(0.2, 5.0, size, rng) * np.exp(rng.uniform(0.5, 1.5, size) * rng.standard_normal(gap.shape))
-    return height * held
+def wild(felt: Array, rng: np.random.Generator) -> Array:
+    """Error [curve, step] far above the untrained one as long as a rate [curve, step] is much too high."""
+    size = (len(felt), 1)
+    height = log_uniform(0.2, 5.0, size, rng) * np.exp(rng.uniform(0.5, 1.5, size) * rng.standard_normal(felt.shape))
+    return height * felt
 
 
 def bad_start(size: int, rng: np.random.Generator) -> Array:
