@@ -13,6 +13,7 @@ from epochcast.curve import Curves
 from epochcast.errors import ConfigError, InputError
 from epochcast.forecaster import load_engine, ships
 from epochcast.prior import real
+from epochcast.prior.real.config import SCHEDULES
 from epochcast.prior.real.grid import Grid
 from epochcast.prior.real.schedule import Outline, cosine
 from epochcast.rates import RATE_QUERY_FEATURES, RATE_TOKEN_FEATURES, Rates, widened
@@ -193,7 +194,8 @@ def test_features_that_nothing_is_told_about_are_zero():
 def test_constant_and_toggling_runs_have_schedules_like_any_other():
     config = replace(real.RealPriorConfig(), paper=0.0, constant=0.5, toggling=0.5)
     draw = real.sample(4_000, np.random.default_rng(3), STEPS[0], 100.0, config)
-    assert abs(draw.ingredients["scheduled"].mean() - 0.71) < 0.03
+    planned = sum(getattr(config, name) for name in SCHEDULES)
+    assert abs(draw.ingredients["scheduled"].mean() - planned) < 0.03
     assert (draw.rate[draw.ingredients["scheduled"]].min(axis=1) < 1.0).mean() > 0.95  # some drops would come later
 
 
@@ -207,13 +209,19 @@ def told():
     return ec.Forecaster(schedule="cosine")
 
 
-def test_forecast_changes_with_what_is_told():
-    ends = {
-        words: float(ec.forecast(RISING, 60, "accuracy", schedule=words).final.median())
-        for words in ("constant", "cosine", "drops,at=30")
-    }
+def told_end(seen: int, words: str) -> float:
+    return float(ec.forecast(RISING[:seen], 60, "accuracy", schedule=words).final.median())
+
+
+def test_less_is_forecast_at_a_rate_that_will_fall():
+    ends = {words: told_end(10, words) for words in ("constant", "cosine", "drops,at=30")}
     assert len({round(end, 4) for end in ends.values()}) == 3
-    assert ends["constant"] > ends["cosine"]  # at a falling rate less is gained
+    assert ends["constant"] > max(ends["cosine"], ends["drops,at=30"]) + 0.01
+
+
+def test_run_whose_pace_did_not_fall_with_its_rate_is_expected_to_go_on():
+    assert told_end(30, "cosine") == pytest.approx(told_end(30, "constant"), abs=0.005)
+    assert told_end(30, "drops,at=30") < told_end(30, "constant") - 0.01  # this rate has not fallen yet
 
 
 def test_plateau_before_a_drop_is_forecast_to_end_with_it():
