@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from pages import filled, table
 
-from epochcast.benchmarks import CurveSet, load
+from epochcast.benchmarks import load
 from epochcast.console import progress
 from epochcast.experiments.contenders import contenders
 from epochcast.experiments.real import SHARES, CurveScores, score
@@ -29,7 +29,8 @@ COLLECTIONS = {
     "networks_log_loss": "networks, log loss",
     "networks_accuracy": "networks, accuracy",
 }
-ENGINES = {"`real`": "default", "`stream`": "stream", "last value": "last-value", "power law": "power-law"}
+REAL = "`real`"
+OTHERS = {"`stream`": "stream", "last value": "last-value", "power law": "power-law"}
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,7 @@ Scored = dict[tuple[str, str], list[CurveScores]]  # by engine and collection, o
 
 
 def scored(engines: dict[str, Engine], folders: Sequence[Path]) -> Scored:
-    sets: dict[str, list[CurveSet]] = {name: [] for name in COLLECTIONS}
-    for folder in folders:
-        for found in load(folder).sets:
-            sets[found.name].append(found)
+    sets = {name: [curves for at in folders for curves in load(at / f"{name}.npz").sets] for name in COLLECTIONS}
     cells = [(label, name) for label in engines for name in COLLECTIONS]
     result: Scored = {}
     with progress("scoring") as advance:
@@ -104,14 +102,13 @@ def main() -> None:
     parser.add_argument("folders", type=Path, nargs="+", help="what make_unseen_runs.py wrote")
     parser.add_argument("--former", help="a model file with weights to compare with")
     arguments = parser.parse_args()
-    names = dict(ENGINES)
-    if arguments.former:
-        names = {"`real`": "default", "former weights": arguments.former, **ENGINES}
+    former = {"former weights": arguments.former} if arguments.former else {}
+    names = {REAL: "default"} | former | OTHERS
     engines = {label: contenders([name])[0].build() for label, name in names.items()}
     found = scored(engines, arguments.folders)
     text = tables(found, list(names))
     PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), "tables", text), encoding="utf-8")
-    print(text, *wins(found, "`real`", [label for label in names if label != "`real`"]), sep="\n\n")
+    print(text, *wins(found, REAL, [*former, *OTHERS]), sep="\n\n")
 
 
 if __name__ == "__main__":
