@@ -4,7 +4,8 @@
 
 Prints quantiles of every statistic for the prior, for all collections together and for each of them, and then which
 share of each collection's curves lies inside the central 98 % of the prior. The prior is asked for losses or accuracies
-on the very steps of each collection, so that both sides show the same metric through the same grid.
+on the very steps of each collection, so that both sides show the same metric through the same grid. Then how many
+curves end below where they were, of those that had risen smoothly and of others.
 
 With --forecasts it also asks whether the prior knows how curves go on: each real curve is cut off, the prior curves
 most like what is left of it are looked up, and the real end should lie in the central 90 % of theirs. As many of them
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +40,9 @@ FEWEST_STEPS = 8
 QUANTILES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 SMALLEST = 1e-8  # differences below this are rounding of the stored values
 CUTOFFS = (0.1, 0.2, 0.4, 0.8)
+TEMPERS = ("smooth", "rough")
+RISING = 0.9  # share of the values that are no worse than the one before, for a curve to count as smooth
+MOVED = 1e-3  # the range that a curve must have seen to count as either
 NEIGHBOURS = 100
 FAR = 3.0  # in units of what a curve moved lately
 FORECAST_PRIOR, FORECAST_CURVES = 20_000, 150  # prior and real curves per collection
@@ -207,6 +212,20 @@ def shares(values: Array) -> Statistics:
     }
 
 
+def setbacks(groups: list[Group]) -> dict[str, float]:
+    """The share of the curves that end below where they were at a cutoff, those that had risen smoothly and others."""
+    found: dict[str, list[Array]] = {f"{temper}, seen {cutoff:.0%}": [] for temper in TEMPERS for cutoff in CUTOFFS}
+    for group, cutoff in product(groups, CUTOFFS):
+        length = max(round(cutoff * len(group.steps)), 3)
+        seen, end = group.values[:, :length], group.values[:, -3:].mean(axis=1)
+        moved = np.ptp(seen, axis=1) > MOVED
+        smooth = (np.diff(seen, axis=1) >= 0.0).mean(axis=1) >= RISING
+        for temper, rows in zip(TEMPERS, (moved & smooth, moved & ~smooth), strict=True):
+            found[f"{temper}, seen {cutoff:.0%}"].append((end < seen[:, -1])[rows])
+    together = {name: np.concatenate(parts) for name, parts in found.items()}
+    return {name: float(lost.mean()) if len(lost) else np.nan for name, lost in together.items()}
+
+
 def of_groups(groups: list[Group], statistic: Callable[[Array], Statistics]) -> Statistics:
     parts = [statistic(group.values) for group in groups]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
@@ -352,6 +371,7 @@ def report(data: Path, prior_size: int, seed: int, forecasts: bool, console: Con
     priors = {name: prior_groups(groups, prior_size, rng, config) for name, groups in collections.items()}
     report_quantiles(collections, priors, console)
     report_shares(collections, priors, console)
+    report_setbacks(collections, priors, console)
     if forecasts:
         by_name = {name: shares_of_fates(groups, rng, config) for name, groups in collections.items()}
         for fate in next(iter(by_name.values())):
@@ -388,6 +408,18 @@ def report_shares(collections: Collections, priors: Collections, console: Consol
         for flag in drawn
     }
     console.print(wide_table("share of curves that are", rows))
+
+
+def report_setbacks(collections: Collections, priors: Collections, console: Console) -> None:
+    """Real curves that rise smoothly hardly ever turn; those of the prior should not do so either."""
+    drawn = [group for groups in priors.values() for group in groups]
+    columns = {
+        "prior losses": setbacks([group for group in drawn if group.kind == LOSS]),
+        "prior accuracies": setbacks([group for group in drawn if group.kind == SHARE]),
+        **{name: setbacks(groups) for name, groups in collections.items()},
+    }
+    rows = {row: {name: column[row] for name, column in columns.items()} for row in columns["prior losses"]}
+    console.print(wide_table("share of curves that end below where they were", rows))
 
 
 def main() -> None:

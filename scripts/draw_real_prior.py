@@ -71,7 +71,8 @@ FIGURES: dict[str, dict[str, Rates]] = {
         **dict.fromkeys(("wandering", "unstable", "double_descent", "spikes", "collapse"), SMOOTH),
     },
     "noise": {
-        name: {} for name in ("smooth", "noise_decays", "noise_follows_error", "correlated", "heavy_tailed", "dips")
+        name: {}
+        for name in ("tame", "smooth", "noise_decays", "noise_follows_error", "correlated", "heavy_tailed", "dips")
     },
 }
 

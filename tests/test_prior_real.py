@@ -19,7 +19,7 @@ from epochcast.metric import Metric
 from epochcast.normalize import Normalizer
 from epochcast.prior import paper, real
 from epochcast.prior.real import noise, run, trend
-from epochcast.prior.real.config import EXCLUSIVE, draw_ingredients, parent
+from epochcast.prior.real.config import EXCLUSIVE, SETBACKS, draw_ingredients, parent
 from epochcast.prior.real.grid import MOST_STEPS, Grid, log_uniform
 from epochcast.prior.real.run import loss_level
 from epochcast.prior.real.schedule import FORMS, Outline, Schedule, constant, warmup
@@ -75,6 +75,24 @@ def test_ingredient_without_its_parent_never_appears(name: str, ingredients) -> 
 def test_ingredients_of_an_exclusive_group_never_meet(ingredients) -> None:
     for group in EXCLUSIVE:
         assert np.sum([ingredients[name] for name in group], axis=0).max() == 1
+
+
+@pytest.mark.parametrize("name", [*SETBACKS, "smooth"])
+def test_tame_runs_have_few_setbacks_and_more_of_them_are_smooth(name: str, ingredients) -> None:
+    candidates = ingredients[parent(name)]
+    tame, other = (
+        ingredients[name][candidates & temper].mean() for temper in (ingredients["tame"], ~ingredients["tame"])
+    )
+    often, seldom = (tame, other) if name == "smooth" else (other, tame)
+    assert seldom < 0.2 * often
+    assert often + seldom == pytest.approx(2.0 * RATES[name], rel=0.1)  # half of the runs are tame
+
+
+def test_ingredient_that_all_curves_have_is_had_by_tame_ones_too() -> None:
+    has = draw_ingredients(5_000, replace(BARE, tame=0.5, dips=1.0, smooth=1.0), np.random.default_rng(8))
+    assert has["dips"].all()
+    assert has["smooth"].all()
+    assert appears_at_rate("tame", 0.5, has)
 
 
 def test_draw_reports_the_ingredients_that_its_rates_ask_for(many: real.RealDraw) -> None:
@@ -346,6 +364,17 @@ def test_schedule_that_ends_at_the_horizon_ends_there_at_its_rest(name: str) -> 
     assert (np.diff(rate) <= 0.0).all()
 
 
+def test_drops_are_often_at_round_shares_of_the_run_and_not_all_of_them() -> None:
+    runs = 4_000
+    outline = Outline(*(np.full((runs, 1), x) for x in (0.0, 100.0, 0.0)))
+    turn = FORMS["drops"](Grid.of(STEPS, 100.0), outline, np.random.default_rng(37)).turn
+    at_quarters = np.isin(turn.round(6), [25.0, 50.0, 75.0]).mean()
+    assert 0.1 < at_quarters < 0.3
+    assert (
+        0.4 < np.isin((turn * 60.0).round(6), np.arange(6_001.0)).mean() < 0.6
+    )  # any round share, of half of the runs
+
+
 def test_warmup_of_a_constant_rate_has_the_clock_of_a_ramp() -> None:
     ones = np.ones((20, len(FINE.steps)))
     steady = Schedule(ones, ones, ones * FINE.steps, np.full(20, np.inf))
@@ -424,6 +453,7 @@ EFFECTS: list[tuple[str, real.RealPriorConfig, Callable[[np.ndarray], np.ndarray
     ("double_descent", SMOOTH, recovered, +1),
     ("spikes", SMOOTH, recovered, +1),
     ("collapse", LOSS, lambda v: v[:, -1], -1),
+    ("tame", BARE, roughness, -1),
     ("smooth", BARE, roughness, -1),
     ("noise_decays", BARE, roughness_decay, -1),
     ("noise_follows_error", BARE, roughness, -1),
@@ -597,10 +627,20 @@ def test_run_that_is_too_slow_may_learn_what_is_easy_first_and_goes_on_steadily(
 def test_decay_of_the_papers_curves_begins_at_one_and_is_theirs_from_step_1_on() -> None:
     clock = np.repeat([[0.0, 0.5, 1.0, 10.0, 100.0]], 300, axis=0)
     left = trend.paper_decay(clock, 100.0, np.random.default_rng(34))
-    parameters = trend.paper_parameters(300, 100.0, np.random.default_rng(34))
+    parameters = trend.paper_parameters(300, 100.0, np.random.default_rng(34), rising=True)
     assert left[:, 2:] == pytest.approx(1.0 - paper.evaluate(parameters, clock[0, 2:]))
     assert left[:, 1] == pytest.approx(0.5 + 0.5 * left[:, 2])
     assert (left[:, 0] == 1.0).all()
+
+
+def test_papers_curves_that_are_to_rise_never_fall_and_others_may() -> None:
+    check = np.geomspace(1.0, 100.0, 12)
+    rising, any_of_them = (
+        paper.evaluate(trend.paper_parameters(1_000, 100.0, np.random.default_rng(36), rising=rising), check)
+        for rising in (True, False)
+    )
+    assert (np.diff(rising) >= 0.0).all()
+    assert 0.05 < (any_of_them.max(axis=1) > any_of_them[:, -1] + 0.01).mean() < 0.5
 
 
 def test_log_uniform_covers_its_range_evenly_in_the_logarithm() -> None:
@@ -708,6 +748,17 @@ def test_curves_that_stand_still_end_where_still_prior_curves_do(comparison: Mod
     )
     assert (found["end in the central 90 % of their nearest prior curves"] == still).all()
     assert (found["gain 3 recent movements"] != still).all()
+
+
+@IN_A_CHECKOUT
+def test_setbacks_of_smooth_and_of_rough_curves_are_counted_apart(comparison: ModuleType) -> None:
+    smooth = np.linspace(0.0, 1.0, 20) ** 0.5
+    turning = np.where(np.arange(20) > 10, smooth[10] - 0.05 * np.arange(20), smooth)
+    rough = smooth + 0.3 * (-1.0) ** np.arange(20)
+    found = comparison.setbacks([comparison.regular(np.stack([smooth, turning, rough]), metric.LOSS)])
+    assert found["smooth, seen 40%"] == 0.5
+    assert found["rough, seen 40%"] == 0.0
+    assert np.isnan(comparison.setbacks([comparison.regular(smooth[None], metric.LOSS)])["rough, seen 40%"])
 
 
 @IN_A_CHECKOUT

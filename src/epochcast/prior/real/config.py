@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epochcast.errors import ConfigError
+from epochcast.prior.families import Array
 
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
@@ -37,14 +38,14 @@ class RealPriorConfig:
 
     # The learning-rate schedule, at most one each: shares of planned runs, which are all but the paper's curves and
     # those against the amount of data.
-    cosine: float = 0.44
+    cosine: float = 0.48
     polynomial: float = 0.10  # linear, root or square, some after a long hold
     exponential: float = 0.04
-    drops: float = 0.17  # one to three sudden drops
+    drops: float = 0.12  # one to three sudden drops
     restarts: float = 0.03  # cosine cycles
 
     # What a schedule does: shares of the runs that have one.
-    ends_at_horizon: float = 0.85  # the others end earlier or would end later
+    ends_at_horizon: float = 0.90  # the others end earlier or would end later
     hold: float = 0.12  # of cosine and polynomial ones: the rate is held for a while before it decays
     rest: float = 0.30  # of cosine and polynomial ones: the rate does not decay to zero
     warmup: float = 0.25
@@ -53,6 +54,8 @@ class RealPriorConfig:
     gap_accuracy: float = 0.68  # of accuracies: the same
     gap_noise: float = 0.88  # of runs with a gap: fluctuations in proportion to it
     noise_follows_schedule: float = 0.85
+
+    tame: float = 0.50  # of ordinary runs: quiet, with few setbacks; the others have the more of them
 
     # The shape: shares of ordinary runs; setbacks but double descents are of those that are trainings.
     paper_trend: float = 0.50  # of losses: the trend is that of one of the paper's curves
@@ -73,13 +76,13 @@ class RealPriorConfig:
     too_slow_accuracy: float = 0.01  # of accuracies: the same
     barely_moving: float = 0.26  # of losses: a full curve in miniature, close to its start
     barely_moving_accuracy: float = 0.025  # of accuracies: the same
-    overfitting: float = 0.25  # of what was gained some is lost after an onset
+    overfitting: float = 0.20  # of what was gained some is lost after an onset
     overfitting_at_turn: float = 0.30  # of these, if the schedule has a sudden turn: it begins there
     wandering: float = 0.20  # small changes add up, as those of boosted trees do
     unstable: float = 0.018  # what was gained is lost and found again, more lost than found
     double_descent: float = 0.04  # worse for a while, then better again
     spikes: float = 0.06  # sudden, with recovery
-    collapse: float = 0.032  # divergence, or back to chance, for good
+    collapse: float = 0.028  # divergence, or back to chance, for good
 
     # The noise: shares of ordinary runs.
     smooth: float = 0.20  # hardly any noise
@@ -128,6 +131,13 @@ _PARENTS = {
 }
 
 
+# What befalls tame runs at a part of its rate, and the others the more often, so that the rate is that of all.
+SETBACKS = (
+    "wild", "bad_start", "overfitting", "unstable", "double_descent", "spikes", "collapse", "heavy_tailed", "dips",
+)  # fmt: skip
+_OUT_OF_CHARACTER = 0.1
+
+
 # What happens to accuracies at a rate of their own: the name for both, and the ingredient it is the same as.
 _UNIONS = {
     "gap_accuracy": ("held", "gap"),
@@ -152,6 +162,7 @@ def draw_ingredients(
     """
     whole, told, schedule = (_one_of(group, size, config, rng) for group in EXCLUSIVE)
     has = {**whole, "ordinary": ~np.any(list(whole.values()), axis=0)}
+    has["tame"] = (rng.random(size) < config.tame) & has["ordinary"]
     has |= {name: mask & has["paper"] for name, mask in told.items()}
     has["geometric"] = has["ordinary"] & geometric
     has["amounts"] = (rng.random(size) < config.amounts) & has["geometric"]
@@ -162,7 +173,8 @@ def draw_ingredients(
     has["annealed"] = has["cosine"] | has["polynomial"]
     for name, rate in asdict(config).items():
         if name not in has:
-            has[name] = (rng.random(size) < rate) & has[parent(name) or "ordinary"]
+            chance = _chance(name, rate, config.tame, has["tame"])
+            has[name] = (rng.random(size) < chance) & has[parent(name) or "ordinary"]
         if name == "loss":
             has["accuracy"] = has["ordinary"] & ~has["loss"]
             has["training losses"] = has["training"] & has["loss"]
@@ -172,6 +184,23 @@ def draw_ingredients(
             union, other = _UNIONS[name]
             has[union] = has[other] | has[name]
     return has
+
+
+def _chance(name: str, rate: float, tame_share: float, tame: Mask) -> Array | float:
+    """The chance [curve] of an ingredient that has this rate over tame runs and others together."""
+    if name in SETBACKS:
+        return _out_of_character(rate, tame, tame_share)
+    if name == "smooth":
+        return _out_of_character(rate, ~tame, 1.0 - tame_share)
+    return rate
+
+
+def _out_of_character(rate: float, wrong: Mask, share: float) -> Array:
+    """The chance [curve] of what seldom befalls curves of the wrong temper, which are this share of all."""
+    if share in (0.0, 1.0):
+        return np.full(len(wrong), rate)
+    of_others = min(rate * (1.0 - _OUT_OF_CHARACTER * share) / (1.0 - share), 1.0)
+    return np.where(wrong, (rate - (1.0 - share) * of_others) / share, of_others)
 
 
 def _one_of(names: tuple[str, ...], size: int, config: RealPriorConfig, rng: np.random.Generator) -> dict[str, Mask]:

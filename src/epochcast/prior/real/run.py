@@ -25,7 +25,7 @@ _LOWEST_LEVEL = 0.01  # normalised: losses below it are as good as infinite
 _SMALLEST_REFERENCE = 0.05  # relative error: a first loss below this would be no unit to measure by
 _SMALLEST_REACH = 1e-9
 _OVERFITTING_WAITS = 2.0  # power of the share that is learned: who still learns much does not overfit much
-_ACCURACY_OVERFITTING = 0.5  # of what a loss would show
+_ACCURACY_OVERFITTING = 0.6  # of what a loss would show
 _NOISE_OF_ACCURACIES = 2.0  # times that of losses: examples on the edge fall to either side, at any learning rate
 _ASLEEP = 3e-4  # a change of relative error that no evaluation shows
 _SD_PER_DISTANCE = 0.4  # white noise has no room beyond the bounds of the metric
@@ -106,7 +106,7 @@ def _noise_scale(
     grid: Grid, schedule: Schedule, error: Array, examples: Array, has: Ingredients, rng: np.random.Generator
 ) -> Array:
     """How large the noise is at each step, [curve, step]."""
-    start = noise.base_scale(len(error), rng)
+    start = noise.base_scale(has["tame"], rng)
     start[has["accuracy"] & has["training"]] *= _NOISE_OF_ACCURACIES
     rows = np.flatnonzero(has["quantised"])
     start[rows] = np.hypot(start[rows], noise.of_few_examples(examples[rows], rng))

@@ -16,6 +16,8 @@ from epochcast.prior.real.config import SCHEDULES, Mask, Rows
 from epochcast.prior.real.grid import Grid, log_uniform
 
 _ROUNDING = 1e-9
+_ROUND_RATE = 0.5  # of runs with drops: they are where people put them, at round shares of the run
+_ROUND_PLACES = (0.2, 0.25, 0.3, 1 / 3, 0.4, 0.5, 0.5, 0.6, 2 / 3, 0.7, 0.75, 0.75, 0.8, 0.9)
 
 
 @dataclass(frozen=True)
@@ -99,9 +101,10 @@ def exponential(grid: Grid, outline: Outline, rng: np.random.Generator) -> Sched
 
 
 def drops(grid: Grid, outline: Outline, rng: np.random.Generator) -> Schedule:
-    """One to three drops by a factor, each felt over some steps."""
+    """One to three drops by a factor, often at round shares of the run, each felt over some steps."""
     size, most = len(outline.end), 3
-    at = np.sort(rng.uniform(0.1, 1.0, (size, most)), axis=1) * outline.end
+    anywhere, planned = rng.uniform(0.1, 1.0, (size, most)), rng.choice(_ROUND_PLACES, (size, most))
+    at = np.sort(np.where(rng.random((size, 1)) < _ROUND_RATE, planned, anywhere), axis=1) * outline.end
     factor = log_uniform(0.05, 0.6, (size, 1), rng)
     before = factor ** np.arange(most)  # the rate before each drop
     fall = np.where(np.arange(most) < rng.integers(1, most + 1, (size, 1)), before * (1.0 - factor), 0.0)

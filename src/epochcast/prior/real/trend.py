@@ -73,8 +73,11 @@ def decay(clock: Array, horizon: float, pace: Array, second: Mask, slow_start: M
     return left
 
 
-def paper_parameters(size: int, horizon: float, rng: np.random.Generator) -> Array:
-    """Parameters [curve, parameter] of curves of the paper's prior that lie in [0, 1] from step 1 to the horizon."""
+def paper_parameters(size: int, horizon: float, rng: np.random.Generator, *, rising: bool = False) -> Array:
+    """Parameters [curve, parameter] of curves of the paper's prior that lie in [0, 1] from step 1 to the horizon.
+
+    Some of its curves peak and fall again; `rising` ones do not.
+    """
     check = np.geomspace(1.0, horizon, 12)
     kept = [np.empty((0, len(paper.NAMES)))]
     missing = size
@@ -83,14 +86,19 @@ def paper_parameters(size: int, horizon: float, rng: np.random.Generator) -> Arr
         parameters = np.stack([law.sample(count, rng) for law in paper.LAWS.values()], axis=-1)
         ends = paper.evaluate(parameters, check)
         valid = (ends >= 0.0).all(axis=1) & (ends <= 1.0).all(axis=1) & (ends[:, 0] < ends[:, -1])
+        if rising:
+            valid &= (np.diff(ends, axis=1) >= 0.0).all(axis=1)
         kept.append(parameters[valid][:missing])
         missing -= len(kept[-1])
     return np.concatenate(kept)
 
 
 def paper_decay(clock: Array, horizon: float, rng: np.random.Generator) -> Array:
-    """What the paper's curves, which begin at step 1, leave to be learned after training time `clock` [curve, step]."""
-    learned = paper.evaluate(paper_parameters(len(clock), horizon, rng), np.maximum(clock, 1.0))
+    """What the paper's curves, which begin at step 1, leave to be learned after training time `clock` [curve, step].
+
+    Only of those that rise: how runs get worse again is the business of setbacks.
+    """
+    learned = paper.evaluate(paper_parameters(len(clock), horizon, rng, rising=True), np.maximum(clock, 1.0))
     return np.asarray(1.0 - np.clip(learned, 0.0, 1.0) * np.minimum(clock, 1.0))
 
 
