@@ -135,7 +135,7 @@ _PARENTS = {
 SETBACKS = (
     "wild", "bad_start", "overfitting", "unstable", "double_descent", "spikes", "collapse", "heavy_tailed", "dips",
 )  # fmt: skip
-_OUT_OF_CHARACTER = 0.1
+_OUT_OF_CHARACTER = 0.1  # share of its rate at which an ingredient befalls the wrong temper
 
 
 # What happens to accuracies at a rate of their own: the name for both, and the ingredient it is the same as.
