@@ -76,7 +76,7 @@ def decay(clock: Array, horizon: float, pace: Array, second: Mask, slow_start: M
 def paper_parameters(size: int, horizon: float, rng: np.random.Generator, *, rising: bool = False) -> Array:
     """Parameters [curve, parameter] of curves of the paper's prior that lie in [0, 1] from step 1 to the horizon.
 
-    Some of its curves peak and fall again; `rising` ones do not.
+    Some of its curves peak and fall again; `rising` ones never do from one of the steps checked to the next.
     """
     check = np.geomspace(1.0, horizon, 12)
     kept = [np.empty((0, len(paper.NAMES)))]
