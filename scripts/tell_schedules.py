@@ -4,9 +4,10 @@
     python scripts/tell_schedules.py --data ../shared/data --unseen /tmp/unseen
 
 fills the tables of docs/schedules.md. LCBench and NAS-Bench-201 anneal their rates along a cosine, NAS-Bench-NLP keeps
-them, every network of `digits_bench` says which of four schedules it had, and `make_unseen_runs.py` stores the rates of
-each network. A run is forecast without a word about its schedule, with the true one, and with a wrong one: `constant`
-where it is not, else `cosine`.
+them, and so do the runs of DeepOBS, whose names list all their settings. Every network of `digits_bench` says which of
+four schedules it had, and `make_unseen_runs.py` stores the rates of each network. A run is forecast without a word about
+its schedule, with the true one, and with a wrong one (`constant` where it is not, else `cosine`); and by `stream`, whose
+prior knows no schedules.
 """
 
 from __future__ import annotations
@@ -29,11 +30,18 @@ from epochcast.runtime import Engine
 from epochcast.schedule import Schedule
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "schedules.md"
-KNOWN = {"lcbench": "cosine", "nasbench201": "cosine", "nasbench_nlp": "constant"}
+KNOWN = {
+    "lcbench": "cosine",
+    "nasbench201": "cosine",
+    "nasbench_nlp": "constant",
+    "deepobs_accuracy": "constant",
+    "deepobs_loss": "constant",
+}
 # How `digits_bench` numbers its schedules, with steps as shares of the run.
 OF_NETWORKS = ("constant", "cosine", "drops,at={0.5}/{0.8}", "linear,warmup={0.2}")
 MEASURES: dict[str, Callable[[CurveScores], str]] = {
     "Log-likelihood, mean over curves": lambda scores: f"{scores.log_likelihood.mean():.2f}",
+    "Log-likelihood, median over curves": lambda scores: f"{np.median(scores.log_likelihood):.2f}",
     "CRPS, mean over curves, x 1000": lambda scores: f"{1000 * scores.crps.mean():.2f}",
     "Coverage of the central 90 %": lambda scores: f"{scores.inside90.mean():.2f}",
 }
@@ -102,8 +110,8 @@ def unseen(folder: Path) -> Iterator[Group]:
 
 
 def tables(found: list[Group], model: str) -> str:
-    engine = load_engine(model)
-    heads = ("untold", "told", "told wrongly")
+    engine, unscheduled = load_engine(model), load_engine("stream")
+    heads = ("untold", "told", "told wrongly", "`stream`")
     cells: dict[str, list[list[str]]] = {title: [] for title in MEASURES}
     with progress("scoring") as advance:
         for i, group in enumerate(found):
@@ -111,6 +119,7 @@ def tables(found: list[Group], model: str) -> str:
                 [score(engine, group.curves, share) for share in SHARES],
                 [group.told(engine, share) for share in SHARES],
                 [group.wrongly().told(engine, share) for share in SHARES],
+                [score(unscheduled, group.curves, share) for share in SHARES],
             ]
             for title, measure in MEASURES.items():
                 row = [" / ".join(measure(at) for at in column) for column in columns]
