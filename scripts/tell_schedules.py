@@ -1,13 +1,13 @@
 """What it is worth to tell the model the learning-rate schedule, on runs whose schedule is known.
 
-    python scripts/make_unseen_runs.py /tmp/unseen --seed 9 --runs 30
+    python scripts/make_unseen_runs.py /tmp/unseen --seed 11 --runs 30
     python scripts/tell_schedules.py --data ../shared/data --unseen /tmp/unseen
 
 fills the tables of docs/schedules.md. LCBench and NAS-Bench-201 anneal their rates along a cosine, NAS-Bench-NLP keeps
 them, and so do the runs of DeepOBS, whose names list all their settings. Every network of `digits_bench` says which of
-four schedules it had, and `make_unseen_runs.py` stores the rates of each network. A run is forecast without a word about
-its schedule, with the true one, and with a wrong one (`constant` where it is not, else `cosine`); and by `stream`, whose
-prior knows no schedules.
+four schedules it had, and `make_unseen_runs.py` stores the rates of each network. A run is forecast without a word
+about its schedule, with the true one, and with a wrong one (`constant` where it is not, else `cosine`); and by
+`stream`, whose prior knows no schedules.
 """
 
 from __future__ import annotations
