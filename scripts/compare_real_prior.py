@@ -40,9 +40,9 @@ FEWEST_STEPS = 8
 QUANTILES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 SMALLEST = 1e-8  # differences below this are rounding of the stored values
 CUTOFFS = (0.1, 0.2, 0.4, 0.8)
-TEMPERS = ("smooth", "rough")
 RISING = 0.9  # share of the values that are no worse than the one before, for a curve to count as smooth
 MOVED = 1e-3  # the range that a curve must have seen to count as either
+DEEP = 0.1  # a setback that no noise explains
 NEIGHBOURS = 100
 FAR = 3.0  # in units of what a curve moved lately
 FORECAST_PRIOR, FORECAST_CURVES = 20_000, 150  # prior and real curves per collection
@@ -213,17 +213,23 @@ def shares(values: Array) -> Statistics:
 
 
 def setbacks(groups: list[Group]) -> dict[str, float]:
-    """The share of the curves that end below where they were at a cutoff, those that had risen smoothly and others."""
-    found: dict[str, list[Array]] = {f"{temper}, seen {cutoff:.0%}": [] for temper in TEMPERS for cutoff in CUTOFFS}
+    """The share of the curves that end below where they were at a cutoff: those that had risen smoothly, others, and
+    all of them that end far below."""
+    found: dict[str, list[Array]] = {}
     for group, cutoff in product(groups, CUTOFFS):
         length = max(round(cutoff * len(group.steps)), 3)
         seen, end = group.values[:, :length], group.values[:, -3:].mean(axis=1)
+        lost = seen[:, -1] - end
         moved = np.ptp(seen, axis=1) > MOVED
         smooth = (np.diff(seen, axis=1) >= 0.0).mean(axis=1) >= RISING
-        for temper, rows in zip(TEMPERS, (moved & smooth, moved & ~smooth), strict=True):
-            found[f"{temper}, seen {cutoff:.0%}"].append((end < seen[:, -1])[rows])
+        for name, rows, least in (
+            ("smooth", moved & smooth, 0.0),
+            ("rough", moved & ~smooth, 0.0),
+            (f"by {DEEP}", moved, DEEP),
+        ):
+            found.setdefault(f"{name}, seen {cutoff:.0%}", []).append(lost[rows] > least)
     together = {name: np.concatenate(parts) for name, parts in found.items()}
-    return {name: float(lost.mean()) if len(lost) else np.nan for name, lost in together.items()}
+    return {name: float(fell.mean()) if len(fell) else np.nan for name, fell in sorted(together.items())}
 
 
 def of_groups(groups: list[Group], statistic: Callable[[Array], Statistics]) -> Statistics:

@@ -68,7 +68,8 @@ FIGURES: dict[str, dict[str, Rates]] = {
         "wild": COSINE | SMOOTH | {"loss": 1.0},
         "silent_delay": {"delay": 1.0},
         "overfitting_at_turn": SMOOTH | {"loss": 1.0, "overfitting": 1.0, "drops": 1.0, "ends_at_horizon": 1.0},
-        **dict.fromkeys(("wandering", "unstable", "double_descent", "spikes", "collapse"), SMOOTH),
+        **dict.fromkeys(("unstable", "collapse"), SMOOTH | {"loss": 1.0}),
+        **dict.fromkeys(("wandering", "unstable_accuracy", "double_descent", "spikes", "collapse_accuracy"), SMOOTH),
     },
     "noise": {
         name: {}
@@ -100,8 +101,9 @@ def roughness(values: Array) -> Array:
 SHOWS: dict[str, Callable[[Array], Array]] = {
     **dict.fromkeys(("delay", "late_accuracy", "silent_delay", "stall", "slow_start", "slow_accuracy"), lateness),
     **dict.fromkeys(("too_slow", "too_slow_accuracy", "gap", "gap_accuracy", "hold", "loss", "bad_start"), lateness),
-    **dict.fromkeys(("unstable", "double_descent", "spikes", "dips", "restarts", "wild"), drawdown),
-    **dict.fromkeys(("overfitting", "overfitting_at_turn", "collapse", "worsening"), final_fall),
+    **dict.fromkeys(("unstable", "unstable_accuracy", "wild"), drawdown),
+    **dict.fromkeys(("double_descent", "spikes", "dips", "restarts"), drawdown),
+    **dict.fromkeys(("overfitting", "overfitting_at_turn", "collapse", "collapse_accuracy", "worsening"), final_fall),
     "second_wind": lateness,
     **dict.fromkeys(("gap_noise", "noise_follows_schedule", "noise_decays", "noise_follows_error"), roughness),
     **dict.fromkeys(("correlated", "heavy_tailed", "cosine", "polynomial", "drops"), roughness),

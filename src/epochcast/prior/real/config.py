@@ -79,10 +79,12 @@ class RealPriorConfig:
     overfitting: float = 0.20  # of what was gained some is lost after an onset
     overfitting_at_turn: float = 0.30  # of these, if the schedule has a sudden turn: it begins there
     wandering: float = 0.20  # small changes add up, as those of boosted trees do
-    unstable: float = 0.016  # what was gained is lost and found again, more lost than found
+    unstable: float = 0.016  # of losses: what was gained is lost and found again, more lost than found
+    unstable_accuracy: float = 0.005  # of accuracies: the same
     double_descent: float = 0.04  # worse for a while, then better again
     spikes: float = 0.06  # sudden, with recovery
-    collapse: float = 0.026  # divergence, or back to chance, for good
+    collapse: float = 0.026  # of losses: divergence, for good
+    collapse_accuracy: float = 0.008  # of accuracies: back to chance
 
     # The noise: shares of ordinary runs.
     smooth: float = 0.20  # hardly any noise
@@ -121,19 +123,21 @@ _PARENTS = {
     **dict.fromkeys(("hold", "rest"), "annealed"),
     "gap_accuracy": "scheduled accuracies",
     "gap_noise": "held",
-    "wild": "training losses",
+    **dict.fromkeys(("wild", "unstable", "collapse"), "training losses"),
     "silent_delay": "waiting",
     **dict.fromkeys(("paper_trend", "solved", "worsening", "bad_start", "too_slow", "barely_moving"), "loss"),
     **dict.fromkeys(("slow_accuracy", "late_accuracy", "too_slow_accuracy", "barely_moving_accuracy"), "accuracy"),
     "quantised": "accuracy",
     "overfitting_at_turn": "overfitting",
-    **dict.fromkeys(("counted_start", "overfitting", "wandering", "unstable", "spikes", "collapse"), "training"),
+    **dict.fromkeys(("counted_start", "overfitting", "wandering", "spikes"), "training"),
+    **dict.fromkeys(("unstable_accuracy", "collapse_accuracy"), "training accuracies"),
 }
 
 
 # What befalls tame runs at a part of its rate, and the others the more often, so that the rate is that of all.
 SETBACKS = (
-    "wild", "bad_start", "overfitting", "unstable", "double_descent", "spikes", "collapse", "heavy_tailed", "dips",
+    "wild", "bad_start", "overfitting", "unstable", "unstable_accuracy", "double_descent", "spikes", "collapse",
+    "collapse_accuracy", "heavy_tailed", "dips",
 )  # fmt: skip
 _OUT_OF_CHARACTER = 0.1  # share of its rate at which an ingredient befalls the wrong temper
 
@@ -145,6 +149,8 @@ _UNIONS = {
     "late_accuracy": ("waiting", "delay"),
     "too_slow_accuracy": ("weak", "too_slow"),
     "barely_moving_accuracy": ("small", "barely_moving"),
+    "unstable_accuracy": ("unsteady", "unstable"),
+    "collapse_accuracy": ("lost", "collapse"),
 }
 
 
@@ -178,6 +184,7 @@ def draw_ingredients(
         if name == "loss":
             has["accuracy"] = has["ordinary"] & ~has["loss"]
             has["training losses"] = has["training"] & has["loss"]
+            has["training accuracies"] = has["training"] & has["accuracy"]
             has["all losses"] = has["loss"] | has["paper_loss"]
             has["scheduled accuracies"] = has["scheduled"] & has["accuracy"]
         if name in _UNIONS:

@@ -28,7 +28,7 @@ _OVERFITTING_WAITS = 2.0  # power of the share that is learned: who still learns
 _ACCURACY_OVERFITTING = 0.4  # of what a loss would show
 _NOISE_OF_ACCURACIES = 2.0  # times that of losses: examples on the edge fall to either side, at any learning rate
 _ASLEEP = 3e-4  # a change of relative error that no evaluation shows
-_SD_PER_DISTANCE = 0.4  # white noise has no room beyond the bounds of the metric
+_SD_PER_DISTANCE = 0.4  # largest white noise, of the distance to the nearer bound of the metric
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def _add_events(
     felt = np.where(has["loss"][rows], 1.0, _ACCURACY_OVERFITTING)[:, None]
     learned = (gained[rows] / np.maximum(reach[rows], _SMALLEST_REACH)) ** _OVERFITTING_WAITS
     error[rows] += felt * learned * gained[rows] * trend.overfitting(grid, onset, rng)
-    for name, event in (("unstable", trend.unstable), ("double_descent", trend.double_descent)):
+    for name, event in (("unsteady", trend.unstable), ("double_descent", trend.double_descent)):
         rows = np.flatnonzero(has[name])
         error[rows] += gained[rows] * event(grid, len(rows), rng)
     for name, event in (("spikes", trend.spikes), ("dips", noise.dips)):
@@ -180,7 +180,7 @@ def _shrink(error: Array, scales: Array, has: Ingredients, rng: np.random.Genera
 
 def _collapse(grid: Grid, error: Array, scales: Array, has: Ingredients, rng: np.random.Generator) -> None:
     """Runs that are lost at some step: accuracies fall to chance, losses may grow without bound."""
-    rows = np.flatnonzero(has["collapse"])
+    rows = np.flatnonzero(has["lost"])
     lost = trend.collapse(grid, len(rows), rng)
     level = np.where(has["loss"][rows], trend.lost_level(len(rows), rng), 1.0)[:, None]
     error[rows] += lost * (level - error[rows])
@@ -225,6 +225,12 @@ def measure_by_first(runs: Runs, rows: Rows, rng: np.random.Generator) -> None:
     _put_losses(runs, rows, losses, sd, np.ones(len(rows), dtype=bool), rng)
 
 
+def keep_within_bounds(runs: Runs, rows: Rows) -> None:
+    """White noise of some rows has no room beyond the bounds of the metric."""
+    room = np.minimum(runs.noiseless[rows], 1.0 - runs.noiseless[rows])
+    runs.white_sd[rows] = np.minimum(runs.white_sd[rows], _SD_PER_DISTANCE * np.maximum(room, 0.0))
+
+
 def _measured(error: Array, white: Array, examples: Array, has: Ingredients, rng: np.random.Generator) -> Runs:
     """From relative errors to normalised values: losses are squeezed, accuracies run straight from chance to 1."""
     size = len(error)
@@ -239,9 +245,6 @@ def _measured(error: Array, white: Array, examples: Array, has: Ingredients, rng
     runs.noiseless[rows] = np.clip(1.0 - (1.0 - chance[:, None]) * error[rows], 0.0, 1.0)
     runs.white_sd[rows] = (1.0 - chance[:, None]) * white[rows]
     runs.untrained[rows] = chance
-
-    room = np.minimum(runs.noiseless, 1.0 - runs.noiseless)
-    np.minimum(runs.white_sd, _SD_PER_DISTANCE * room, out=runs.white_sd)
     return runs
 
 

@@ -18,7 +18,7 @@ from epochcast.prior.families import Array
 from epochcast.prior.real import noise, trend
 from epochcast.prior.real.config import Mask, RealPriorConfig, Rows, draw_ingredients
 from epochcast.prior.real.grid import Grid, log_uniform
-from epochcast.prior.real.run import Runs, chance_level, loss_level, measure_by_first, ordinary
+from epochcast.prior.real.run import Runs, chance_level, keep_within_bounds, loss_level, measure_by_first, ordinary
 from epochcast.prior.real.schedule import draw_schedules
 
 _CONSTANT_LOSSES = 0.75  # of constant curves; an accuracy seldom repeats itself for a whole run
@@ -45,11 +45,12 @@ class RealDraw:
 
     def observe(self, z: Array) -> Array:
         """Values of the same runs under other white noise, z [..., curve, step] standard normal."""
-        return _observed(self.noiseless + self.white_sd * z, self.ingredients["paper"], self.examples)
+        return _observed(self.noiseless + self.white_sd * z, self.kinds, self.examples)
 
 
-def _observed(values: Array, unbounded: Mask, examples: Array) -> Array:
-    values = np.where(unbounded[:, None], values, np.clip(values, 0.0, 1.0))
+def _observed(values: Array, kinds: Array, examples: Array) -> Array:
+    """What is shown of values [..., curve, step]; noise carries none beyond the bounds of a metric that is known."""
+    values = np.where((kinds == UNTOLD)[:, None], values, np.clip(values, 0.0, 1.0))
     rows = np.flatnonzero(examples > 0.0)
     counted = examples[rows, None]
     values[..., rows, :] = np.round(values[..., rows, :] * counted) / counted
@@ -103,8 +104,9 @@ def _chunk(grid: Grid, size: int, config: RealPriorConfig, rng: np.random.Genera
     runs.white_sd[rows] *= noise.quieter(len(rows), rng)[:, None]
     runs.kinds[has["paper_accuracy"]], runs.kinds[has["paper_loss"]] = SHARE, LOSS
     measure_by_first(runs, np.flatnonzero(has["paper_loss"] & has["first_as_reference"]), rng)
+    keep_within_bounds(runs, np.flatnonzero(runs.kinds != UNTOLD))
     z = rng.standard_normal(shape)
-    noisy = _observed(runs.noiseless + runs.white_sd * z, has["paper"], runs.examples)
+    noisy = _observed(runs.noiseless + runs.white_sd * z, runs.kinds, runs.examples)
     return RealDraw(
         noisy, runs.noiseless, runs.white_sd, runs.untrained, runs.kinds, runs.examples,
         schedule.rate, schedule.clock, has,
