@@ -147,7 +147,7 @@ def test_noise_of_the_papers_curves_leaves_the_unit_interval_unless_a_metric_is_
     own, as_metric = (many.noisy[many.ingredients["paper"] & chosen] for chosen in (~told, told))
     assert ((own < 0.0) | (own > 1.0)).any()
     assert ((as_metric >= 0.0) & (as_metric <= 1.0)).all()
-    assert (as_metric[:, 1:] == 1.0).mean() < 0.01  # its noise has room: it is not just cut off
+    assert (as_metric[:, 1:] == 1.0).mean() < 0.002  # its noise has room: it is not just cut off
 
 
 def test_sample_with_the_same_seed_is_equal_and_with_another_is_not() -> None:
@@ -759,6 +759,7 @@ def test_setbacks_of_smooth_and_of_rough_curves_are_counted_apart(comparison: Mo
     found = comparison.setbacks([comparison.regular(np.stack([smooth, turning, rough]), metric.LOSS)])
     assert found["smooth, seen 40%"] == 0.5
     assert found["rough, seen 40%"] == 0.0
+    assert found["by 0.1, seen 40%"] == pytest.approx(1 / 3)  # the one that turns
     assert np.isnan(comparison.setbacks([comparison.regular(smooth[None], metric.LOSS)])["rough, seen 40%"])
 
 
@@ -771,7 +772,7 @@ def test_weighing_finds_the_rate_that_curves_were_drawn_with(comparison: ModuleT
     sample = weigh.beside_prior([comparison.regular(curves, metric.SHARE)], 3_000, rng)
     odds, told_apart = weigh.density_ratio(sample, rng)
     drawn, asked = weigh.shares(sample, np.ones_like(odds)), weigh.shares(sample, odds)
-    assert drawn["collapse_accuracy"] == pytest.approx(RATES["collapse_accuracy"], abs=0.015)
+    assert drawn["collapse_accuracy"] == pytest.approx(RATES["collapse_accuracy"], abs=0.006)
     assert asked["collapse_accuracy"] > 3.0 * drawn["collapse_accuracy"]  # 0.3 were drawn; smoothed odds ask for less
     assert asked["overfitting"] == pytest.approx(drawn["overfitting"], abs=0.06)
     assert 0.55 < told_apart < 0.8

@@ -228,7 +228,7 @@ def measure_by_first(runs: Runs, rows: Rows, rng: np.random.Generator) -> None:
 def keep_within_bounds(runs: Runs, rows: Rows) -> None:
     """White noise of some rows has no room beyond the bounds of the metric."""
     room = np.minimum(runs.noiseless[rows], 1.0 - runs.noiseless[rows])
-    runs.white_sd[rows] = np.minimum(runs.white_sd[rows], _SD_PER_DISTANCE * np.maximum(room, 0.0))
+    runs.white_sd[rows] = np.minimum(runs.white_sd[rows], _SD_PER_DISTANCE * room)
 
 
 def _measured(error: Array, white: Array, examples: Array, has: Ingredients, rng: np.random.Generator) -> Runs:
