@@ -177,6 +177,10 @@ class StreamObjective:
         count = len(episode.steps)
         cutoffs = np.arange(count)
         queries = cutoffs[:, None] + _stratified(count - cutoffs, self.queries, rng)  # [cutoff, query] of later values
+        return -self.log_prob(episode, cutoffs, queries).mean()
+
+    def log_prob(self, episode: Episode, cutoffs: NDArray[np.int64], queries: NDArray[np.int64]) -> Tensor:
+        """Log-density [draw, run, cutoff, query] of later values, by their index [cutoff, query]."""
         steps = np.broadcast_to(episode.steps, episode.values.shape)
         rates = episode.rates if self.network.config.rates else None
         whole = Trail.of(steps, episode.values, episode.horizon, kinds=episode.kinds, rates=rates)
@@ -184,8 +188,8 @@ class StreamObjective:
         log_weights, means, log_scales = self._answer(
             whole, cutoffs[None], asked, rates and rates[queries], coarse=self.precision == "bfloat16"
         )
-        targets = tensor(episode.targets[..., queries]).to(means.device)  # [draw, run, cutoff, query]
-        return -torch.stack([gaussians_log_prob(log_weights, means, log_scales, y) for y in targets]).mean()
+        targets = tensor(episode.targets[..., queries]).to(means.device)
+        return torch.stack([gaussians_log_prob(log_weights, means, log_scales, y) for y in targets])
 
     def _answer(
         self,
