@@ -61,7 +61,7 @@ def test_step_uphill_raises_the_cell_and_can_be_taken_back(script, objective, ce
 
 def test_ingredient_is_compared_with_curves_that_could_have_had_it(script) -> None:
     first = np.arange(400)
-    masks = {name: first < 0 for name in real.sample(1, np.random.default_rng(0), STEPS, 30.0).ingredients}
+    masks = dict.fromkeys(real.sample(1, np.random.default_rng(0), STEPS, 30.0).ingredients, first < 0)
     masks |= {"ordinary": first < 200, "scheduled": first < 200, "paced": first < 100}
     gains = np.select([masks["paced"], masks["scheduled"]], [-0.01, 0.02], 5.0)  # the last ones have no schedule
     (difference, error, name, count), *others = script.rows_of(script.Answer(gains, masks))
