@@ -444,6 +444,7 @@ EFFECTS: list[tuple[str, real.RealPriorConfig, Callable[[np.ndarray], np.ndarray
     ("late_accuracy", SMOOTH, lambda v: v[:, 3] - v[:, 0], -1),
     ("stall", SMOOTH, lambda v: np.diff(v[:, 3:], n=2).max(axis=1), +1),  # the gain picks up again
     ("bad_start", LOSS, lambda v: v[:, 0], -1),
+    ("far_start", LOSS, lambda v: v[:, -1], +1),
     ("second_wind", SMOOTH, lambda v: np.diff(v[:, 3:], n=2).max(axis=1), +1),
     ("solved", LOSS, lambda v: v[:, -1], +1),
     ("overfitting", LOSS, lambda v: v.max(axis=1) - v[:, -1], +1),
@@ -474,6 +475,23 @@ def test_ingredient_moves_its_statistic_the_right_way(name, base, statistic, sig
 
     assert larger(sign * with_it, sign * without)
     assert not larger(sign * again, sign * without)  # two draws without it do not differ
+
+
+def test_far_start_is_mended_within_some_steps_and_leaves_the_curve_small() -> None:
+    error, trained = np.full((500, 4), 0.8), np.array([0.0, 1.0, 50.0, 100.0])
+    excess = np.full((500, 1), 20.0)
+    values = trend.far_start(error, trained, excess, 100.0, np.random.default_rng(34))
+    assert values[:, 0] == pytest.approx(1.0 - 0.2 / 20.0)  # as far off as the untrained model, less what was learned
+    assert (np.diff(values, axis=1) <= 0.0).all()
+    assert values[:, 2:] == pytest.approx(0.8 / 20.0, abs=1e-6)
+
+
+def test_far_start_shows_before_any_training() -> None:
+    """A first evaluation that counts as a step but comes before training finds the untrained model."""
+    config = replace(LOSS, far_start=1.0, counted_start=1.0, first_as_reference=0.0)
+    made = draw(300, seed=35, config=config)
+    assert made.noiseless[:, 0] == pytest.approx(made.untrained, abs=1e-4)
+    assert (made.noiseless[:, 9] > made.untrained).all()
 
 
 def test_accuracies_come_closer_to_perfect_than_losses() -> None:

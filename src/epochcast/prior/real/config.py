@@ -67,6 +67,7 @@ class RealPriorConfig:
     worsening: float = 0.04  # of losses: the trend goes the wrong way from the start
     wild: float = 0.02  # of losses in training: they jump far beyond the untrained value as long as the rate is high
     bad_start: float = 0.07  # of losses: the first steps make the model much worse than untrained
+    far_start: float = 0.05  # of losses in training: the untrained guess is far off, which the first steps mend
     counted_start: float = 0.15  # of trainings: the first evaluation, which counts as a step, comes before any training
     delay: float = 0.02  # nothing happens at first
     late_accuracy: float = 0.03  # of accuracies: the same, since the model keeps guessing one class at first
@@ -123,7 +124,7 @@ _PARENTS = {
     **dict.fromkeys(("hold", "rest"), "annealed"),
     "gap_accuracy": "scheduled accuracies",
     "gap_noise": "held",
-    **dict.fromkeys(("wild", "unstable", "collapse"), "training losses"),
+    **dict.fromkeys(("wild", "far_start", "unstable", "collapse"), "training losses"),
     "silent_delay": "waiting",
     **dict.fromkeys(("paper_trend", "solved", "worsening", "bad_start", "too_slow", "barely_moving"), "loss"),
     **dict.fromkeys(("slow_accuracy", "late_accuracy", "too_slow_accuracy", "barely_moving_accuracy"), "accuracy"),

@@ -57,6 +57,7 @@ def ordinary(grid: Grid, schedule: Schedule, has: Ingredients, rng: np.random.Ge
     _add_events(grid, error, schedule, pace * (1.0 - final), has, rng)
     _worsen(error, has, rng)
     _shrink(error, scales, has, rng)
+    _start_far(grid, error, scales, has, rng)
     _collapse(grid, error, scales, has, rng)
     white = _add_correlated_noise(grid, error, scales, has, rng)
     return _measured(error, white, examples, has, rng)
@@ -176,6 +177,15 @@ def _shrink(error: Array, scales: Array, has: Ingredients, rng: np.random.Genera
     factor = log_uniform(5e-5, 0.05, (len(rows), 1), rng)
     error[rows] = trend.miniature(error[rows], factor, rng)
     scales[:, rows] *= factor ** rng.random(factor.shape)
+
+
+def _start_far(grid: Grid, error: Array, scales: Array, has: Ingredients, rng: np.random.Generator) -> None:
+    """Runs whose untrained model is far off, so that all that comes later is small beside its loss."""
+    rows = np.flatnonzero(has["far_start"])
+    excess = log_uniform(3.0, 300.0, (len(rows), 1), rng)
+    trained = grid.steps - np.where(has["counted_start"][rows], grid.steps[0], 0.0)[:, None]
+    error[rows] = trend.far_start(error[rows], trained, excess, grid.horizon, rng)
+    scales[:, rows] /= excess
 
 
 def _collapse(grid: Grid, error: Array, scales: Array, has: Ingredients, rng: np.random.Generator) -> None:

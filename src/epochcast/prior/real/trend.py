@@ -160,6 +160,13 @@ def bad_start(size: int, rng: np.random.Generator) -> Array:
     return log_uniform(1.05, 30.0, size, rng)
 
 
+def far_start(error: Array, trained: Array, excess: Array, horizon: float, rng: np.random.Generator) -> Array:
+    """The same error beneath a first guess `excess` [curve, 1] times as bad as knowing nothing, mended within some
+    of the steps `trained` [curve, step]."""
+    tau = log_uniform(1e-4, 0.03, excess.shape, rng) * horizon
+    return error / excess + (1.0 - 1.0 / excess) * np.exp(-trained / tau)
+
+
 def worsening(error: Array, rng: np.random.Generator) -> Array:
     """The curve mirrored at the untrained level: it gets worse as others get better, less or more than they do."""
     return 1.0 + log_uniform(0.05, 3.0, (len(error), 1), rng) * (1.0 - error)
