@@ -397,6 +397,11 @@ def gain_of_the_last_half(values: np.ndarray) -> np.ndarray:
     return (values[:, -1] - values[:, 49]) / (np.ptp(values, axis=1) + 1e-9)
 
 
+def pick_up(values: np.ndarray) -> np.ndarray:
+    """The most by which a gain is larger than the one before it, after the first steps."""
+    return np.diff(values[:, 3:], n=2, axis=1).max(axis=1)
+
+
 def drawdown(values: np.ndarray) -> np.ndarray:
     return (np.maximum.accumulate(values, axis=1) - values).max(axis=1)
 
@@ -431,7 +436,7 @@ EFFECTS: list[tuple[str, real.RealPriorConfig, Callable[[np.ndarray], np.ndarray
     ("warmup", replace(COSINE, paced=1.0), lambda v: v[:, 0], -1),
     ("hold", replace(COSINE, gap=1.0, gap_noise=1.0), gain_of_the_last_half, +1),
     ("rest", replace(COSINE, smooth=0.0, noise_follows_schedule=1.0), roughness_decay, +1),
-    ("drops", replace(SMOOTH, ends_at_horizon=1.0, gap=1.0), lambda v: np.diff(v[:, 20:]).max(axis=1), +1),
+    ("drops", replace(SMOOTH, ends_at_horizon=1.0, gap=1.0), pick_up, +1),
     ("restarts", replace(SMOOTH, ends_at_horizon=1.0, gap=1.0), recovered, +1),
     ("paper_trend", LOSS, gain_of_the_last_half, -1),
     ("slow_start", SMOOTH, lambda v: np.abs(np.diff(v)).argmax(axis=1), +1),
@@ -442,10 +447,10 @@ EFFECTS: list[tuple[str, real.RealPriorConfig, Callable[[np.ndarray], np.ndarray
     ("counted_start", SMOOTH, lambda v: v[:, 0], -1),
     ("delay", SMOOTH, lambda v: v[:, 3] - v[:, 0], -1),
     ("late_accuracy", SMOOTH, lambda v: v[:, 3] - v[:, 0], -1),
-    ("stall", SMOOTH, lambda v: np.diff(v[:, 3:], n=2).max(axis=1), +1),  # the gain picks up again
+    ("stall", SMOOTH, pick_up, +1),
     ("bad_start", LOSS, lambda v: v[:, 0], -1),
     ("far_start", LOSS, lambda v: v[:, -1], +1),
-    ("second_wind", SMOOTH, lambda v: np.diff(v[:, 3:], n=2).max(axis=1), +1),
+    ("second_wind", SMOOTH, pick_up, +1),
     ("solved", LOSS, lambda v: v[:, -1], +1),
     ("overfitting", LOSS, lambda v: v.max(axis=1) - v[:, -1], +1),
     ("wandering", SMOOTH, drawdown, +1),

@@ -221,7 +221,17 @@ def test_less_is_forecast_at_a_rate_that_will_fall():
 
 def test_run_whose_pace_did_not_fall_with_its_rate_is_expected_to_go_on():
     assert told_end(30, "cosine") == pytest.approx(told_end(30, "constant"), abs=0.005)
-    assert told_end(30, "drops,at=30") < told_end(30, "constant") - 0.01  # this rate has not fallen yet
+
+
+def test_run_whose_rate_is_about_to_drop_may_slow_down_with_it_or_go_on():
+    """As many steps at a tenth of the rate do as much as 3 at the full one, or as much as ever."""
+    slowed, gone_on = 1.0 - 0.9 * np.array([33.0, 60.0]) ** -0.4
+    dropping, constant = (
+        ec.forecast(RISING, 60, "accuracy", schedule=words).final.interval(0.9) for words in ("drops,at=30", "constant")
+    )
+    assert dropping[0] < slowed + 0.005
+    assert dropping[1] > gone_on
+    assert slowed + 0.03 < constant[0] < gone_on < constant[1]
 
 
 def test_plateau_before_a_drop_is_forecast_to_end_with_it():

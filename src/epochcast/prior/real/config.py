@@ -23,14 +23,14 @@ class RealPriorConfig:
     """Rates of the ingredients, each a probability; what a rate is a share of is said beside it."""
 
     # Whole curves, at most one each: shares of all curves. The rest are ordinary runs.
-    paper: float = 0.16  # a curve of the paper's prior with its white noise
+    paper: float = 0.18  # a curve of the paper's prior with its white noise
     constant: float = 0.06  # never moves at all
-    toggling: float = 0.03  # a constant guess that changes: jumps between a few levels around chance
+    toggling: float = 0.025  # a constant guess that changes: jumps between a few levels around chance
 
     # What is measured.
-    paper_accuracy: float = 0.14  # of the paper's curves: said to be an accuracy
-    paper_loss: float = 0.30  # of the paper's curves: said to be a loss; the others are not said to be anything
-    paper_quiet: float = 0.40  # of the paper's curves: with a part of their noise
+    paper_accuracy: float = 0.17  # of the paper's curves: said to be an accuracy
+    paper_loss: float = 0.55  # of the paper's curves: said to be a loss; the others are not said to be anything
+    paper_quiet: float = 0.55  # of the paper's curves: with a part of their noise
     loss: float = 0.55  # of ordinary runs: a loss, squeezed by the paper's normalisation; the others are accuracies
     first_as_reference: float = 0.30  # of all losses: normalised by their first value, for want of an untrained one
 
@@ -38,10 +38,10 @@ class RealPriorConfig:
 
     # The learning-rate schedule, at most one each: shares of planned runs, which are all but the paper's curves and
     # those against the amount of data.
-    cosine: float = 0.50
+    cosine: float = 0.47
     polynomial: float = 0.09  # linear, root or square, some after a long hold
-    exponential: float = 0.04
-    drops: float = 0.11  # one to three sudden drops
+    exponential: float = 0.02
+    drops: float = 0.09  # one to three sudden drops
     restarts: float = 0.03  # cosine cycles
 
     # What a schedule does: shares of the runs that have one.
@@ -49,19 +49,19 @@ class RealPriorConfig:
     hold: float = 0.12  # of cosine and polynomial ones: the rate is held for a while before it decays
     rest: float = 0.30  # of cosine and polynomial ones: the rate does not decay to zero
     warmup: float = 0.25
-    paced: float = 0.84  # progress goes with the sum of learning rates, not with the number of steps
-    gap: float = 0.39  # a high learning rate holds the curve below its trend until the schedule ends
-    gap_accuracy: float = 0.60  # of accuracies: the same
+    paced: float = 0.68  # progress goes with the sum of learning rates, not with the number of steps
+    gap: float = 0.41  # a high learning rate holds the curve below its trend until the schedule ends
+    gap_accuracy: float = 0.57  # of accuracies: the same
     gap_noise: float = 0.88  # of runs with a gap: fluctuations in proportion to it
-    noise_follows_schedule: float = 0.85
+    noise_follows_schedule: float = 0.73
 
     tame: float = 0.50  # of ordinary runs: quiet, with few setbacks; the others have the more of them
 
     # The shape: shares of ordinary runs; setbacks but double descents are of those that are trainings.
     paper_trend: float = 0.60  # of losses: the trend is that of one of the paper's curves
-    solved: float = 0.30  # of losses: hardly any error need be left at the end
+    solved: float = 0.39  # of losses: hardly any error need be left at the end
     second_decay: float = 0.65  # a fast and a slow part
-    second_wind: float = 0.14  # not beside a trend of the paper: a part is learned late, all at once
+    second_wind: float = 0.15  # not beside a trend of the paper: a part is learned late, all at once
     slow_start: float = 0.25  # sigmoid: an inflection before the fastest gain
     slow_accuracy: float = 0.25  # of accuracies: the same, since the loss must fall a while before a guess changes
     worsening: float = 0.04  # of losses: the trend goes the wrong way from the start
@@ -72,28 +72,28 @@ class RealPriorConfig:
     delay: float = 0.02  # nothing happens at first
     late_accuracy: float = 0.03  # of accuracies: the same, since the model keeps guessing one class at first
     silent_delay: float = 0.90  # of these: without noise, too: the model makes one constant guess
-    stall: float = 0.05  # a plateau on the way
-    too_slow: float = 0.12  # of losses: the learning rate is much too small: only the first part of a decay is seen
+    stall: float = 0.04  # a plateau on the way
+    too_slow: float = 0.10  # of losses: the learning rate is much too small: only the first part of a decay is seen
     too_slow_accuracy: float = 0.01  # of accuracies: the same
-    barely_moving: float = 0.26  # of losses: a full curve in miniature, close to its start
+    barely_moving: float = 0.22  # of losses: a full curve in miniature, close to its start
     barely_moving_accuracy: float = 0.025  # of accuracies: the same
-    overfitting: float = 0.20  # of what was gained some is lost after an onset
+    overfitting: float = 0.12  # of what was gained some is lost after an onset
     overfitting_at_turn: float = 0.30  # of these, if the schedule has a sudden turn: it begins there
-    wandering: float = 0.20  # small changes add up, as those of boosted trees do
-    unstable: float = 0.016  # of losses: what was gained is lost and found again, more lost than found
+    wandering: float = 0.14  # small changes add up, as those of boosted trees do
+    unstable: float = 0.012  # of losses: what was gained is lost and found again, more lost than found
     unstable_accuracy: float = 0.005  # of accuracies: the same
     double_descent: float = 0.04  # worse for a while, then better again
-    spikes: float = 0.06  # sudden, with recovery
+    spikes: float = 0.045  # sudden, with recovery
     collapse: float = 0.026  # of losses: divergence, for good
     collapse_accuracy: float = 0.008  # of accuracies: back to chance
 
     # The noise: shares of ordinary runs.
     smooth: float = 0.20  # hardly any noise
-    noise_decays: float = 0.40  # with the number of steps
+    noise_decays: float = 0.38  # with the number of steps
     noise_follows_error: float = 0.40  # shrinks with the error that is left
     correlated: float = 0.50
-    heavy_tailed: float = 0.35
-    dips: float = 0.12  # single evaluations that come out much worse
+    heavy_tailed: float = 0.32
+    dips: float = 0.07  # single evaluations that come out much worse
     quantised: float = 0.50  # of accuracies: a share of n validation examples
 
     def __post_init__(self) -> None:

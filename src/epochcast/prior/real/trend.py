@@ -18,7 +18,6 @@ from epochcast.prior.real.config import Mask
 from epochcast.prior.real.grid import Grid, log_uniform
 
 _SMALLEST_CLOCK = 1e-9
-_FAVOUR_SHORT = 1.5  # 1 would make all orders of magnitude of tau alike; most real runs gain early
 _LARGEST_LOG = 300.0  # its exponential is still finite when multiplied by any parameter
 
 
@@ -26,7 +25,7 @@ def _component(log_clock: Array, horizon: float, pace: Array, slow: Mask, rng: n
     """(1 + c x^p)^(-1/c), x = clock / tau: powers (p = 1), stretched exponentials (c to 0), sigmoids (c = 1)."""
     size = len(log_clock)
     shortest, longest = math.log(0.01 * math.sqrt(horizon)), np.log(horizon * np.where(slow, 0.5, 1.0))
-    log_tau = shortest + (longest - shortest) * rng.random(size) ** _FAVOUR_SHORT
+    log_tau = rng.uniform(shortest, longest, size)  # all orders of magnitude alike
     # A run that is too slow shows the beginning of its decay, which often goes in proportion to the clock.
     steady = pace < 1.0
     log_tau = np.where(steady, math.log(horizon) - np.log(pace), log_tau)[:, None]
