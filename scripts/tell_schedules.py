@@ -1,6 +1,6 @@
 """What it is worth to tell the model the learning-rate schedule, on runs whose schedule is known.
 
-    python scripts/make_unseen_runs.py /tmp/unseen --seed 11 --runs 30
+    python scripts/make_unseen_runs.py /tmp/unseen --seed 12 --runs 30
     python scripts/tell_schedules.py --data ../shared/data --unseen /tmp/unseen
 
 fills the tables of docs/schedules.md. LCBench and NAS-Bench-201 anneal their rates along a cosine, NAS-Bench-NLP keeps
