@@ -177,14 +177,14 @@ def models(
         typer.echo(json.dumps(registry()))
         return
     table = plain_table()
-    for heading in ("model", "prior", "weights", "on the paper's prior, 10/20/40/80 %", "about"):
-        table.add_column(heading, no_wrap=heading in ("model", "weights"))
+    for heading in ("model", "prior", "weights", "about"):
+        table.add_column(heading, no_wrap=heading != "about", justify="right" if heading == "weights" else "left")
     for known, entry in sorted(registry()["models"].items()):
         card = entry["card"]
         title = f"{known} (default)" if known == registry()["default"] else known
-        scores = " / ".join(f"{value:.3f}" for value in card.get("log_likelihood", []))
-        table.add_row(title, card.get("prior", ""), f"{card.get('weights', 0):,}", scores, card.get("about", ""))
+        table.add_row(title, card.get("prior", ""), f"{card.get('weights', 0):,}", card.get("about", ""))
     Console().print(table)
+    typer.echo("epochcast models NAME shows a model's card: its recipe, what it cost, what it scores")
 
 
 evaluate_app.command("prior")(evaluate_prior)
