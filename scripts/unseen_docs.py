@@ -82,18 +82,24 @@ def tables(found: Scored, labels: Sequence[str]) -> str:
 
 
 def wins(found: Scored, label: str, others: Sequence[str]) -> list[str]:
-    """In how many pairs of collection and cutoff an engine is at least as good as each of the others."""
+    """In how many pairs of collection and cutoff an engine is at least as good as each of the others, and by how much:
+    the mean difference of likelihoods, the geometric mean of the ratios of errors."""
     lines = []
     for title, measure in MEASURES.items():
         if measure.more_is_better is None:
             continue
-        sign = 1.0 if measure.more_is_better else -1.0
         values = {
-            who: sign * np.array([measure.of(at) for name in COLLECTIONS for at in found[who, name]])
+            who: np.array([measure.of(at) for name in COLLECTIONS for at in found[who, name]])
             for who in (label, *others)
         }
-        counts = ", ".join(f"{who} {int((values[label] >= values[who]).sum())}" for who in others)
-        lines.append(f"{title}: {label} at least as good as {counts} (of {len(values[label])})")
+        own, counts = values[label], []
+        for who in others:
+            if measure.more_is_better:
+                count, by = (own >= values[who]).sum(), f"{(own - values[who]).mean():+.3f}"
+            else:
+                count, by = (own <= values[who]).sum(), f"x{np.exp(np.log(own / values[who]).mean()):.3f}"
+            counts.append(f"{who} {count} ({by})")
+        lines.append(f"{title}: {label} at least as good as {', '.join(counts)} (of {len(own)})")
     return lines
 
 

@@ -55,5 +55,8 @@ def test_wins_count_what_is_better_in_the_sense_of_each_measure(script: Any) -> 
         for likelihood, error in ((2.0, np.full(3, 0.1)), (1.0, np.full(3, 0.2)))
     )
     found = {(who, name): [scores] for who, scores in (("a", good), ("b", bad)) for name in script.COLLECTIONS}
-    assert all(line.endswith("b 4 (of 4)") for line in script.wins(found, "a", ["b"]))
-    assert all(line.endswith("a 0 (of 4)") for line in script.wins(found, "b", ["a"]))
+    counts = [
+        [line.partition("good as ")[2] for line in script.wins(found, *pair)] for pair in (("a", "b"), ("b", "a"))
+    ]
+    assert counts[0] == 2 * ["b 4 (+1.000) (of 4)"] + 2 * ["b 4 (x0.500) (of 4)"]
+    assert counts[1] == 2 * ["a 0 (-1.000) (of 4)"] + 2 * ["a 0 (x2.000) (of 4)"]
