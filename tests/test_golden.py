@@ -43,7 +43,7 @@ def test_answers_are_those_that_were_stored(stored: Any) -> None:
 
 
 def test_an_answer_that_differs_in_the_sixth_digit_is_found(stored: Any) -> None:
-    name = "real: percentage"
+    name = "real: accuracy 1 of 8"
     steps, quantiles, chances = stored[name]
     changed = [[quantiles[0][0] + 3e-6, *quantiles[0][1:]], *quantiles[1:]]
     assert len(differences(stored, {**stored, name: [steps, changed, chances]}, "")) == 1
