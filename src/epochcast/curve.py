@@ -39,15 +39,13 @@ class Curves:
     values: Array  # [curve, value], padded with 0
     lengths: Lengths  # [curve]
     single: bool = False  # made from one curve rather than from a batch
-    kinds: Array | None = None  # [curve]: what is measured (`Metric.kind`), where it is told
 
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def __getitem__(self, index: slice | Lengths) -> Curves:
+    def __getitem__(self, index: slice | NDArray[np.integer[Any]]) -> Curves:
         """Some of the curves."""
-        kinds = None if self.kinds is None else self.kinds[index]
-        return Curves(self.steps[index], self.values[index], self.lengths[index], kinds=kinds)
+        return Curves(self.steps[index], self.values[index], self.lengths[index])
 
     @cached_property
     def seen(self) -> Mask:
@@ -71,6 +69,14 @@ class Curves:
             return array[:, -1].copy()
         return array[np.arange(len(self)), np.maximum(self.lengths - 1, 0)]
 
+    def extended(self, step: float, values: Array) -> Curves:
+        """Curves of one length with one more value each, at one step."""
+        return Curves(
+            np.column_stack([self.steps, np.full(len(self), step)]),
+            np.column_stack([self.values, values]),
+            self.lengths + 1,
+        )
+
     @classmethod
     def of(
         cls,
@@ -87,7 +93,7 @@ class Curves:
         """
         if missing not in ("error", "drop"):
             raise InputError(f"missing={missing!r} is unknown; choose 'error' or 'drop'")
-        values, index = _unpacked(values)
+        values, index = unpacked(values)
         steps = index if steps is None else steps
         padded, lengths, single = _padded(values, "values")
         if steps is None:
@@ -103,13 +109,13 @@ class Curves:
         return curves if steps is None else _sorted_by_step(curves)
 
 
-def _unpacked(data: Any) -> tuple[Any, Any]:
+def unpacked(data: Any) -> tuple[Any, Any]:
     """Runs as arrays, and the steps that their pandas index counts: None where there is no such index.
 
     pandas is never imported: what has an `iloc` is a series or a frame.
     """
     if isinstance(data, (list, tuple)) and len(data) and all(hasattr(item, "iloc") for item in data):
-        runs = [_unpacked(item) for item in data]
+        runs = [unpacked(item) for item in data]
         some = any(steps is not None for _, steps in runs)
         values = [values for values, _ in runs]
         counted = [np.arange(1.0, len(run) + 1.0) if steps is None else steps for run, steps in runs]
@@ -272,6 +278,23 @@ def _sorted_by_step(curves: Curves) -> Curves:
         where = "" if curves.single else f" of curve {curve}"
         raise InputError(f"step {curves.steps[curve, index]:g}{where} appears twice; keep one value per step")
     return curves
+
+
+def thinned(curves: Curves, most: int) -> Curves:
+    """At most `most` values of each curve, evenly spread and always with the newest one."""
+    every = np.maximum(-(-curves.lengths // most), 1)[
+        :, None
+    ]  # of each curve by itself: a batch answers as its members
+    if (every == 1).all():
+        return curves
+    lengths = -(-curves.lengths // every[:, 0])
+    position = np.arange(int(lengths.max()))[None]
+    kept = position < lengths[:, None]
+    index = np.where(kept, curves.lengths[:, None] - 1 - every * (lengths[:, None] - 1 - position), 0)
+    steps, values = (
+        np.where(kept, np.take_along_axis(array, index, axis=1), 0.0) for array in (curves.steps, curves.values)
+    )
+    return replace(curves, steps=steps, values=values, lengths=lengths)
 
 
 def check_horizon(curves: Curves, horizon: float) -> None:

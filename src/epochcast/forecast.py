@@ -17,6 +17,7 @@ from epochcast.distributions import Distribution
 from epochcast.errors import InputError
 from epochcast.metric import Bounds, Metric, is_number, plain_number
 from epochcast.normalize import Normalizer
+from epochcast.question import Question
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +34,7 @@ class PathSource(Protocol):
     """A forecaster that draws joint futures of a run; see `epochcast.paths.draw`."""
 
     def draw_paths(
-        self, run: Curves, steps: Array, horizon: float, size: int, rng: np.random.Generator, image: Bounds
+        self, question: Question, size: int, rng: np.random.Generator, image: Bounds
     ) -> tuple[NDArray[np.intp], Array]: ...
 
 
@@ -54,7 +55,7 @@ class Forecast:
     notes: tuple[str, ...] = ()
     at_horizon: bool = False  # narrowed to the horizon by `final`
     source: PathSource | None = None  # what made it, and can draw its joint futures
-    unit: Curves | None = None  # what that was asked about: the runs in the prior's space
+    question: Question | None = None  # what that was asked
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -83,7 +84,7 @@ class Forecast:
             normalised=self.normalised[index, ahead],
             normalizer=self.normalizer.at(index),
             observed=replace(self.observed[slice(index, index + 1)], single=True),
-            unit=None if self.unit is None else self.unit[slice(index, index + 1)],
+            question=None if self.question is None else self.question[slice(index, index + 1)],
         )
 
     @property
@@ -209,13 +210,14 @@ class Forecast:
         Of more than 100 steps as many are drawn, evenly spread; those between keep the rank of the nearest one.
         """
         size, order = _count(n), np.argsort(self.steps)
-        if self.source is None or self.unit is None or self.steps.ndim != 1:
+        if self.source is None or self.question is None or self.steps.ndim != 1:
             raise InputError("paths are drawn of one run, by what forecast it; take one of a batch with forecast[i]")
         if self.steps.size > 1 and (np.diff(self.steps[order]) == 0.0).any():
             raise InputError(f"paths need different steps; at={self.steps.tolist()} holds one twice")
         rng = np.random.default_rng(seed)
         image = (_MARGIN, 1.0 - _MARGIN) if self.metric.transform else self.normalizer.image
-        positions, values = self.source.draw_paths(self.unit, self.steps[order], float(self.horizon), size, rng, image)
+        ahead = replace(self.question, steps=self.steps[order][None])
+        positions, values = self.source.draw_paths(ahead, size, rng, image)
         if len(positions) < len(order):
             values = self._filled(order, positions, values)
         paths = np.empty((size, len(order)))

@@ -147,23 +147,24 @@ def _soft_bounds(metric: Metric, curves: Curves, untrained: Array | None) -> tup
     if metric.soft is not None:
         low, high = metric.soft
         return np.full(len(curves), low), np.full(len(curves), high)
-    if untrained is None and (curves.lengths == 0).any():
+    unknown = np.full(len(curves), np.nan) if untrained is None else untrained
+    if (np.isnan(unknown) & (curves.lengths == 0)).any():
         raise InputError(
             f"metric {metric.name!r} needs soft bounds when nothing is seen; give soft=(low, high) or untrained=..."
         )
     if not math.isfinite(metric.best):
-        return _around_the_run(curves, untrained)
-    width = _width_from(metric, curves.values[:, 0] if untrained is None else untrained)
+        return _around_the_run(curves, unknown)
+    first = curves.values[:, 0] if curves.values.shape[1] else unknown
+    width = _width_from(metric, np.where(np.isnan(unknown), first, unknown))
     best = np.full(len(curves), metric.best)
     return (best, best + width) if metric.minimize else (best - width, best)
 
 
-def _around_the_run(curves: Curves, untrained: Array | None) -> tuple[Array, Array]:
+def _around_the_run(curves: Curves, untrained: Array) -> tuple[Array, Array]:
     """The lowest and the highest value of each run; around a run that has not moved, as much as its size."""
     low = np.where(curves.seen, curves.values, np.inf).min(axis=1, initial=np.inf)
     high = np.where(curves.seen, curves.values, -np.inf).max(axis=1, initial=-np.inf)
-    if untrained is not None:
-        low, high = np.minimum(low, untrained), np.maximum(high, untrained)
+    low, high = np.fmin(low, untrained), np.fmax(high, untrained)
     size = np.maximum(np.abs(low), np.abs(high))
     spare = np.where(size > 0.0, size, 1.0) / 2
     still = high - low <= _SMALLEST_SPREAD * size

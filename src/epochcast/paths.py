@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.basis import thinned
-from epochcast.curve import Array, Curves
+from epochcast.curve import Array, thinned
 from epochcast.distributions import Distribution
 from epochcast.errors import InputError
 from epochcast.metric import is_number
-from epochcast.runtime import Engine, StreamEngine
+from epochcast.question import Engine, Question
 
 MOST_KNOTS = 100  # steps of a path that are drawn one after the other
 _REDRAWS = 4  # of values outside the image, before they are drawn from its inside by quantiles
@@ -25,25 +24,24 @@ Bounds = tuple[float, float]
 
 
 def draw(
-    engine: Engine, run: Curves, steps: Array, horizon: float, size: int, rng: np.random.Generator, image: Bounds
+    engine: Engine, question: Question, size: int, rng: np.random.Generator, image: Bounds
 ) -> tuple[NDArray[np.intp], Array]:
-    """Joint draws of one run's normalised values, inside the image of the normalisation.
+    """Joint draws of one run's normalised values at rising steps, inside the image of the normalisation.
 
-    Of rising steps some are drawn, evenly spread, with the first and the last: their positions, and values
+    Of the steps asked for some are drawn, evenly spread, with the first and the last: their positions, and values
     [size, position].
     """
-    most = getattr(engine, "most_values", None)
+    steps, most = question.steps[0], engine.most_values
     room = MOST_KNOTS if most is None else min(MOST_KNOTS, most // 2)
     positions = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), room)).round().astype(np.intp))
-    if most is not None:
-        run = thinned(run, most - len(positions))
-    kind = _Stream if isinstance(engine, StreamEngine) else _Anew
-    reader = kind(engine, run, horizon, size)  # type: ignore[arg-type]
+    runs = question.runs if most is None else thinned(question.runs, most - len(positions))
+    paths = replace(question, runs=runs)[np.zeros(size, dtype=np.intp)]
+    reader = engine.for_paths()
     values = np.empty((size, len(positions)))
     for i, step in enumerate(steps[positions]):
-        if i:
-            reader.take(steps[positions[i - 1]], values[:, i - 1])
-        values[:, i] = _inside(reader.ask(step), rng, image)
+        asked = replace(paths, steps=np.full((size, 1), step))
+        values[:, i] = _inside(reader.predict(asked)[:, 0], rng, image)
+        paths = replace(paths, runs=paths.runs.extended(step, values[:, i]))
     return positions, values
 
 
@@ -63,61 +61,6 @@ def _inside(distribution: Distribution, rng: np.random.Generator, image: Bounds)
         level = below + rng.random(len(outside)) * (above - below)
         values[outside] = np.clip(rest.icdf(np.clip(level, 1e-15, 1.0 - 1e-15)), low, high)
     return values
-
-
-class _Anew:
-    """Paths of an engine that reads all values at every step."""
-
-    def __init__(self, engine: Engine, run: Curves, horizon: float, size: int) -> None:
-        self._engine, self._horizon = engine, horizon
-        length = int(run.lengths[0])
-        self._paths = replace(
-            run,
-            steps=np.repeat(run.steps[:, :length], size, axis=0),
-            values=np.repeat(run.values[:, :length], size, axis=0),
-            lengths=np.repeat(run.lengths, size),
-            single=False,
-            kinds=None if run.kinds is None else np.repeat(run.kinds, size),
-        )
-
-    def ask(self, step: float) -> Distribution:
-        """The distribution [path] at a step."""
-        return self._engine.predict(self._paths, np.full((len(self._paths), 1), step), self._horizon)[:, 0]
-
-    def take(self, step: float, values: Array) -> None:
-        """Go on with these values [path]."""
-        self._paths = replace(
-            self._paths,
-            steps=np.column_stack([self._paths.steps, np.full(len(values), step)]),
-            values=np.column_stack([self._paths.values, values]),
-            lengths=self._paths.lengths + 1,
-        )
-
-
-class _Stream(_Anew):
-    """Paths of a streaming network, which reads each value once, and what all paths share once for all of them."""
-
-    def __init__(self, engine: StreamEngine, run: Curves, horizon: float, size: int) -> None:
-        super().__init__(engine, run, horizon, size)
-        self._network = engine
-        self._memory = engine.by_layer(engine.empty_memory(1))
-        self._encoded = 0
-
-    def ask(self, step: float) -> Distribution:
-        fresh = self._encoded == 0
-        paths = self._paths[:1] if fresh else self._paths
-        queries = np.full((len(paths), 1), step)
-        new, question = self._network.basis.newest(paths, queries, self._horizon, self._encoded)
-        newest = np.full((len(paths), 1), new.shape[1] - 1)
-        answer, self._memory = self._network.read_on_by_layer(new, question, newest, self._memory)
-        self._encoded += new.shape[1]
-        if not fresh:
-            return answer[:, 0, 0]
-        size = len(self._paths)
-        *layers, keys, values = self._memory
-        self._memory = [np.repeat(layer, size, axis=1) for layer in layers]
-        self._memory += [np.repeat(keys, size, axis=0), np.repeat(values, size, axis=0)]
-        return answer[np.zeros(size, dtype=np.intp), 0, 0]
 
 
 @dataclass(frozen=True)

@@ -1,29 +1,27 @@
 """Inference on onnxruntime: batches, every cutoff of a finished curve at once, and streams.
 
-An engine answers `predict(curves, queries, horizon)` with one distribution per curve and queried step, in the prior's
-own space; it knows nothing of metrics.
+The networks as engines; what an engine is stands in `question`.
 """
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.basis import Basis, Question, thinned
+from epochcast.codec import Codec, DecoderInputs
 from epochcast.curve import Curves
 from epochcast.distributions import Array, Bars, Distribution, Mixture
 from epochcast.errors import InputError, WeightsError
 from epochcast.limits import HIDDEN, SMALLEST_LOG_SCALE
+from epochcast.question import Engine, Input, Question, Recollection
 from epochcast.rates import RATE_TOKEN_FEATURES, widened
-from epochcast.schedule import Schedule
 from epochcast.trail import TOKEN_FEATURES
 from epochcast.weights import ModelFiles, find, read_safetensors
 
@@ -35,18 +33,6 @@ _CUTOFF_BLOCK = 10  # cutoffs per call when a finished curve is forecast from al
 # Keys and values of the tokens read, as the graph has them: [2, batch, head, token, size] of each layer but the last,
 # then [batch, token, width] of the last layer's keys and of its values.
 Memory = list[NDArray[np.float32]]
-
-
-class Engine(Protocol):
-    """Anything that turns normalised curves into distributions: a network, a sampler, a baseline."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def grid(self) -> int | None:
-        """The longest horizon it knows, None for any."""
-
-    def predict(self, curves: Curves, queries: Array, horizon: float) -> Distribution: ...
 
 
 def load_network(name: str | Path, threads: int = 1) -> SetEngine | StreamEngine:
@@ -63,13 +49,13 @@ def load_network(name: str | Path, threads: int = 1) -> SetEngine | StreamEngine
     if layout == "set":
         engine = SetEngine(files.name, session, config, arrays)
     else:
-        engine = StreamEngine(files.name, session, config, _basis(config))
-    engine.source = Source.of(files, threads)
+        engine = StreamEngine(files.name, session, config, _codec(config))
+    engine.source = ModelSource.of(files, threads)
     return engine
 
 
 @dataclass(frozen=True)
-class Source:
+class ModelSource:
     """Where an engine comes from, so that it can be loaded again elsewhere: a loaded network cannot be pickled."""
 
     model: str  # the name of a model that ships, or the path of an .onnx file
@@ -77,21 +63,23 @@ class Source:
     threads: int
 
     @classmethod
-    def of(cls, files: ModelFiles, threads: int) -> Source:
+    def of(cls, files: ModelFiles, threads: int) -> ModelSource:
         model = files.name if files.ships else str(files.graph.resolve())
         return cls(model, hashlib.sha256(files.weights.read_bytes()).hexdigest(), threads)
 
     def load(self) -> SetEngine | StreamEngine:
         """The same engine; an error where other weights lie in its place."""
-        if Source.of(find(self.model), self.threads) != self:
+        if ModelSource.of(find(self.model), self.threads) != self:
             raise WeightsError(f"{self.model} holds other weights than those saved, sha256 {self.sha256[:12]}...")
         return load_network(self.model, self.threads)
 
 
-def _basis(config: dict[str, Any]) -> Basis:
+def _codec(config: dict[str, Any]) -> Codec:
+    reads: set[Input] = {"schedule"} if config["model"].get("rates", False) else set()
     if config["prior"] == "paper":
-        return Basis(config["horizon"], config["horizon"], reads_untrained=False)
-    return Basis(None, MOST_VALUES, reads_untrained=True)
+        return Codec(config["horizon"], config["horizon"], frozenset(reads | {"kind"}))
+    reads |= {"untrained", "kind"} if config["prior"] == "real" else set()
+    return Codec(None, MOST_VALUES, frozenset(reads))
 
 
 def _session(files: ModelFiles, threads: int) -> Any:
@@ -104,20 +92,18 @@ def _session(files: ModelFiles, threads: int) -> Any:
     return onnxruntime.InferenceSession(str(files.graph), options, providers=["CPUExecutionProvider"])
 
 
-def _chunks(curves: Curves, queries: Array) -> Iterator[tuple[slice, Curves]]:
-    size = max(1, _CHUNK_TOKENS // (curves.values.shape[1] + queries.shape[1] + 1))
-    if len(curves) <= size:
-        yield slice(None), curves
+def _chunks(question: Question) -> Iterator[tuple[slice, Question]]:
+    size = max(1, _CHUNK_TOKENS // (question.runs.values.shape[1] + question.steps.shape[1] + 1))
+    if len(question) <= size:
+        yield slice(None), question
         return
-    for start in range(0, len(curves), size):
+    for start in range(0, len(question), size):
         part = slice(start, start + size)
-        yield part, curves[part]
+        yield part, question[part]
 
 
-class SetEngine:
+class SetEngine(Engine):
     """The paper's set transformer with its bins."""
-
-    source: Source | None = None
 
     def __init__(self, name: str, session: Any, config: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         self.name = name
@@ -126,27 +112,27 @@ class SetEngine:
         self._bars = config["model"]["head"] == "bars"
         self._borders = np.asarray(arrays["borders"], dtype=np.float64)
 
-    def feed(self, curves: Curves, queries: Array) -> dict[str, NDArray[Any]]:
+    def feed(self, question: Question) -> dict[str, NDArray[Any]]:
         """The network's inputs."""
-        scale = 1.0 / float(self.grid or 1)
-        observed = curves.seen
+        runs, scale = question.runs, 1.0 / float(self.grid or 1)
+        observed = runs.seen
         return {
-            "steps": (curves.steps * scale).astype(np.float32),
-            "values": curves.values.astype(np.float32),
+            "steps": (runs.steps * scale).astype(np.float32),
+            "values": runs.values.astype(np.float32),
             "observed": observed,
-            "queries": (queries * scale).astype(np.float32),
-            "hidden": _hidden_from_others(observed, queries.shape[1]),
+            "queries": (question.steps * scale).astype(np.float32),
+            "hidden": _hidden_from_others(observed, question.steps.shape[1]),
         }
 
-    def predict(self, curves: Curves, queries: Array, horizon: float) -> Distribution:
+    def predict(self, question: Question) -> Distribution:
         raw = np.empty(0, dtype=np.float32)
-        for part, some in _chunks(curves, queries):
-            answer = self.session.run(["raw"], self.feed(some, queries[part]))[0]
-            if len(answer) == len(curves):
+        for part, some in _chunks(question):
+            answer = self.session.run(["raw"], self.feed(some))[0]
+            if len(answer) == len(question):
                 raw = answer
                 break
             if raw.size == 0:  # at once in its final size: the answers for a large batch are large
-                raw = np.empty((len(curves), *answer.shape[1:]), dtype=np.float32)
+                raw = np.empty((len(question), *answer.shape[1:]), dtype=np.float32)
             raw[part] = answer
         if self._bars:
             return Bars(self._borders, raw)
@@ -166,21 +152,18 @@ def _hidden_from_others(observed: NDArray[np.bool_], queries: int) -> NDArray[np
     return hidden
 
 
-class StreamEngine:
-    """The streaming transformer; its basis prepares its inputs and reads its outputs."""
+class StreamEngine(Engine):
+    """The streaming transformer; its codec prepares its inputs and reads its outputs."""
 
-    source: Source | None = None
-
-    def __init__(self, name: str, session: Any, config: dict[str, Any], basis: Basis) -> None:
+    def __init__(self, name: str, session: Any, config: dict[str, Any], codec: Codec) -> None:
         self.name = name
         self.session = session
-        self.basis = basis
-        self.grid = basis.grid
+        self.codec = codec
+        self.grid, self.most_values, self.reads = codec.grid, codec.most_values, codec.reads
         model = config["model"]
         self._memory_shape = (model["layers"], 2, model["heads"], model["width"] // model["heads"])
         self._features = {entry.name: entry.shape[-1] for entry in session.get_inputs()}
-        self.reads_rates = bool(model.get("rates", False))
-        known = TOKEN_FEATURES + RATE_TOKEN_FEATURES * self.reads_rates
+        known = TOKEN_FEATURES + RATE_TOKEN_FEATURES * ("schedule" in self.reads)
         if self._features["tokens"] != known:
             raise WeightsError(
                 f"{name} reads {self._features['tokens']} features of a value where this version of epochcast has "
@@ -189,87 +172,56 @@ class StreamEngine:
         self._past = [entry.name for entry in session.get_inputs() if entry.name.startswith("past")]
         self._outputs = [entry.name for entry in session.get_outputs()]
 
-    @property
-    def reads_untrained(self) -> bool:
-        """Whether it makes use of a value at step 0, before training."""
-        return self.basis.reads_untrained
-
-    @property
-    def schedule(self) -> Schedule | None:
-        """The learning rates that it is told."""
-        return self.basis.schedule
-
-    def told(self, schedule: Schedule | None) -> StreamEngine:
-        """The same network, which is told the learning rates of the runs that it will see, or none."""
-        if schedule is not None and not self.reads_rates:
-            raise InputError(f"{self.name} cannot be told learning rates; leave schedule={schedule.name!r} out")
-        engine = copy.copy(self)
-        engine.basis = replace(self.basis, schedule=schedule)
-        model = self.name.removesuffix(f"@{self.schedule.name}") if self.schedule else self.name
-        engine.name = f"{model}@{schedule.name}" if schedule else model
-        return engine
-
-    @property
-    def most_values(self) -> int:
-        """Values of a run that are read at once; longer runs are thinned."""
-        return self.basis.most_values
-
     def empty_memory(self, batch: int) -> NDArray[np.float32]:
         """Keys and values of no token at all."""
         layers, two, heads, size = self._memory_shape
         return np.zeros((layers, two, batch, heads, 0, size), dtype=np.float32)
 
-    def predict(self, curves: Curves, queries: Array, horizon: float) -> Distribution:
-        curves = thinned(curves, self.most_values)
-        parts = [self._answer(some, queries[part], horizon) for part, some in _chunks(curves, queries)]
+    def predict(self, question: Question) -> Distribution:
+        parts = [self._answer(some) for _, some in _chunks(question)]
         return parts[0] if len(parts) == 1 else joined(parts)
 
-    def _answer(self, curves: Curves, queries: Array, horizon: float) -> Mixture:
-        tokens, question = self.basis.newest(curves, queries, horizon)
-        memory = self.by_layer(self.empty_memory(len(curves)))
-        raw = self.session.run(["raw"], self._feed(tokens, question, curves.lengths[:, None], memory))[0]
-        return question.read(raw)[:, 0]
+    def _answer(self, question: Question) -> Mixture:
+        runs = self.codec.runs(question)
+        tokens, asked = self.codec.newest(question, runs)
+        memory = self.by_layer(self.empty_memory(len(runs)))
+        raw = self.session.run(["raw"], self._feed(tokens, asked, runs.lengths[:, None], memory))[0]
+        return asked.read(raw)[:, 0]
 
-    def predict_all_cutoffs(
-        self, values: Array, horizon: int, first: int = 0, untrained: Array | None = None, kinds: Array | None = None
-    ) -> Iterator[tuple[range, Mixture]]:
-        """Forecasts of finished curves [curve, horizon] from every cutoff, in blocks of cutoffs.
-
-        Yields (cutoffs, distribution [curve, cutoff, step]) with steps cutoffs[0] + 1..horizon. Each block's tokens
-        join the keys and values of the earlier ones, so that nothing is encoded twice. `untrained` holds the values
-        before training [curve], for an engine that reads them, and `kinds` [curve] what is measured.
-        """
+    def at_every_cutoff(self, question: Question, first: int = 1) -> Iterator[tuple[int, Mixture]]:
+        """In one pass: the tokens of some cutoffs join the keys and values of the earlier ones."""
+        horizon = int(question.horizon)
         if horizon > self.most_values:
             raise InputError(f"horizon={horizon} is longer than the {self.most_values} values that {self.name} reads")
-        runs = self.basis.finished(values, horizon, untrained, kinds)
-        memory = self.by_layer(self.empty_memory(len(values)))
+        runs = self.codec.finished(question)
+        memory = self.by_layer(self.empty_memory(len(question)))
         done = 0
         for start in range(first, horizon, _CUTOFF_BLOCK):
-            cutoffs = range(start, min(start + _CUTOFF_BLOCK, horizon))
-            index = np.array(cutoffs)
-            queries = np.broadcast_to(np.arange(start + 1.0, horizon + 1.0), (len(index), horizon - start))
-            question = runs.at(index, queries)
-            positions = np.broadcast_to(index + runs.before - done, (len(values), len(index)))
+            cutoffs = np.arange(start, min(start + _CUTOFF_BLOCK, horizon))
+            queries = np.broadcast_to(np.arange(start + 1.0, horizon + 1.0), (len(cutoffs), horizon - start))
+            asked = runs.at(cutoffs, queries)
+            positions = np.broadcast_to(cutoffs + runs.before - done, (len(question), len(cutoffs)))
             end = cutoffs[-1] + runs.before + 1
-            answer, memory = self.read_on_by_layer(runs.tokens[:, done:end], question, positions, memory)
+            answer, memory = self.read_on_by_layer(runs.tokens[:, done:end], asked, positions, memory)
             done = end
-            yield cutoffs, answer
+            for position, cutoff in enumerate(cutoffs.tolist()):
+                yield cutoff, answer[:, position, position:]
 
     def read_on(
-        self, tokens: Array, question: Question, positions: NDArray[np.int64], memory: NDArray[np.float32]
+        self, tokens: Array, asked: DecoderInputs, positions: NDArray[np.int64], memory: NDArray[np.float32]
     ) -> tuple[Mixture, NDArray[np.float32]]:
         """Answers after new tokens of runs whose earlier ones are in the memory, and the memory of all of them."""
-        answer, parts = self.read_on_by_layer(tokens, question, positions, self.by_layer(memory))
+        answer, parts = self.read_on_by_layer(tokens, asked, positions, self.by_layer(memory))
         last = np.stack(parts[-2:])  # [2, batch, token, width]
         heads = last.reshape(*last.shape[:3], *self._memory_shape[2:]).swapaxes(2, 3)
         return answer, np.stack([*parts[:-2], heads])
 
     def read_on_by_layer(
-        self, tokens: Array, question: Question, positions: NDArray[np.int64], memory: Memory
+        self, tokens: Array, asked: DecoderInputs, positions: NDArray[np.int64], memory: Memory
     ) -> tuple[Mixture, Memory]:
         """The same with the memory as the network gives and takes it, for those who only hand it on."""
-        raw, *memory = self.session.run(self._outputs, self._feed(tokens, question, positions, memory))
-        return question.read(raw), memory
+        raw, *memory = self.session.run(self._outputs, self._feed(tokens, asked, positions, memory))
+        return asked.read(raw), memory
 
     def by_layer(self, memory: NDArray[np.float32]) -> Memory:
         """Keys and values of one layer after the other; the last layer's apart, with their heads side by side."""
@@ -277,7 +229,7 @@ class StreamEngine:
         return [*memory[:-1], *memory[-1].swapaxes(2, 3).reshape(two, batch, token, heads * size)]
 
     def _feed(
-        self, tokens: Array, question: Question, positions: NDArray[np.int64], memory: Memory
+        self, tokens: Array, asked: DecoderInputs, positions: NDArray[np.int64], memory: Memory
     ) -> dict[str, NDArray[Any]]:
         """The network's inputs: new tokens on the memory of earlier ones, asked at some positions among the new."""
         before = memory[0].shape[-2]
@@ -287,24 +239,33 @@ class StreamEngine:
             "tokens": self._read("tokens", tokens),
             "positions": positions,
             "hidden": hidden[:, None],
-            "cutoff_features": self._read("cutoff_features", question.cutoff_features),
-            "query_features": self._read("query_features", question.query_features),
+            "cutoff_features": self._read("cutoff_features", asked.cutoff_features),
+            "query_features": self._read("query_features", asked.query_features),
             **dict(zip(self._past, memory, strict=True)),
         }
 
     def _read(self, name: str, features: Array) -> NDArray[np.float32]:
         return widened(features, self._features[name])
 
-    def session_for_one(self) -> StreamSession:
-        """A forecaster of one run that remembers what it has seen."""
+    def for_one_run(self) -> Engine:
         return StreamSession(self)
 
+    def for_paths(self) -> Engine:
+        return PathSession(self)
 
-class StreamSession:
-    """One run, value by value: only the new tokens are encoded, on the keys and values of the earlier ones."""
+    def for_many_runs(self, most_bytes: int) -> Recollection:
+        from epochcast.recall import Recall
+
+        return Recall(self, most_bytes)
+
+
+class StreamSession(Engine):
+    """One run that grows: only new values are encoded, on the keys and values of the earlier ones."""
 
     def __init__(self, engine: StreamEngine) -> None:
         self._engine = engine
+        self.name, self.reads = engine.name, engine.reads
+        self.grid, self.most_values = engine.grid, engine.most_values
         self._forget()
 
     def _forget(self) -> None:
@@ -312,19 +273,40 @@ class StreamSession:
         self._encoded = 0
         self._known = np.empty((2, 0))  # steps and values
 
-    def predict(self, curves: Curves, queries: Array, horizon: float) -> Distribution:
-        """The forecast of a curve; what extends the one given before is read on from there."""
-        engine = self._engine
-        if curves.values.shape[1] > engine.most_values:
-            return engine.predict(curves, queries, horizon)
-        seen = np.stack([curves.steps[0], curves.values[0]])
-        if not np.array_equal(seen[:, : self._known.shape[1]], self._known):
-            self._forget()  # a run that has left its range is seen at another scale
+    def predict(self, question: Question) -> Distribution:
+        """The forecast of a run; what extends the one given before is read on from there."""
+        codec = self._engine.codec
+        if codec.thins(question):
+            return self._engine.predict(question)
+        runs = codec.runs(question)
+        seen = np.stack([runs.steps[0], runs.values[0]])
+        known = self._known.shape[1]
+        if (self._encoded and known == seen.shape[1]) or not np.array_equal(seen[:, :known], self._known):
+            self._forget()  # asked again, or a run that has left its range and is seen at another scale
         self._known = seen
-        new, question = engine.basis.newest(curves, queries, horizon, self._encoded)
-        answer, self._memory = engine.read_on_by_layer(new, question, np.array([[new.shape[1] - 1]]), self._memory)
+        return self._read_on(question, runs)[:, 0]
+
+    def _read_on(self, question: Question, runs: Curves) -> Mixture:
+        new, asked = self._engine.codec.newest(question, runs, self._encoded)
+        newest = np.full((len(runs), 1), new.shape[1] - 1)
+        answer, self._memory = self._engine.read_on_by_layer(new, asked, newest, self._memory)
         self._encoded += new.shape[1]
-        return answer[:, 0]
+        return answer
+
+
+class PathSession(StreamSession):
+    """Many copies of one run that go on differently: what they share is read once for all of them."""
+
+    def predict(self, question: Question) -> Distribution:
+        fresh = self._encoded == 0
+        some = question[:1] if fresh else question
+        answer = self._read_on(some, self._engine.codec.runs(some))[:, 0]
+        if not fresh:
+            return answer
+        *layers, keys, values = self._memory
+        self._memory = [np.repeat(layer, len(question), axis=1) for layer in layers]
+        self._memory += [np.repeat(part, len(question), axis=0) for part in (keys, values)]
+        return answer[np.zeros(len(question), dtype=np.intp)]
 
 
 def joined(parts: list[Mixture]) -> Mixture:

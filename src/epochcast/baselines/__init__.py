@@ -13,11 +13,11 @@ BASELINES = ("last-value", "power-law", "empirical-gp")
 
 
 def load_baseline(name: str) -> LastValue | PowerLaw | EmpiricalGp:
-    """A baseline by its name; empirical-gp knows the curves that ship with epochcast."""
+    """A baseline by its name; without a context empirical-gp knows the curves that ship."""
     if name == "last-value":
         return LastValue()
     if name == "power-law":
         return PowerLaw()
     if name == "empirical-gp":
-        return EmpiricalGp.of_digits_bench()
+        return EmpiricalGp()
     raise InputError(f"baseline {name!r} is unknown; choose from {', '.join(BASELINES)}")

@@ -7,20 +7,19 @@ that grid; how badly it fits the process widens its forecast, as in a Student t 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epochcast.baselines.tails import Tails
-from epochcast.benchmarks.curveset import CurveSet
 from epochcast.benchmarks.npz import digits_bench
 from epochcast.curve import Curves
 from epochcast.distributions import Array, Mixture
-from epochcast.errors import InputError
+from epochcast.question import Context, Engine, Question
 
 _GRID = np.arange(1, 101) / 100.0  # shares of the horizon
 _FEWEST = 10  # past curves for a mean and a covariance
-_MOST = 5_000  # past curves used
 _PSEUDO_VALUES = 5.0  # how much the past counts in the scale of a run, in values
 _PLAIN_CURVES = 10.0  # how many curves the guess that neighbours agree is worth
 _JITTER = 1e-8
@@ -28,32 +27,50 @@ _MEDIAN_OF_CHI_SQUARE = 0.4549  # of one degree of freedom
 _TAILS = Tails((0.02, 0.25, 0.66, 0.05, 0.005, 0.015))
 
 
+class EmpiricalGp(Engine):
+    """An engine: the process of the context's curves, or, where too few of them finished, of those that ship."""
+
+    name = "empirical-gp"
+    reads = frozenset({"context"})
+
+    def __init__(self) -> None:
+        self._fitted: tuple[Context, Process] | None = None  # the newest context: questions come in chunks
+
+    def predict(self, question: Question) -> Mixture:
+        return self._process(question.context).predict(question)
+
+    def _process(self, context: Context | None) -> Process:
+        if context is None:
+            return _of_digits_bench()
+        if self._fitted is None or self._fitted[0] is not context:
+            rows = _finished(context)
+            self._fitted = context, Process.of(rows) if len(rows) >= _FEWEST else _of_digits_bench()
+        return self._fitted[1]
+
+
+@cache
+def _of_digits_bench() -> Process:
+    """The process of the curves that ship with epochcast, for whoever has none of their own."""
+    return Process.of(np.concatenate([_finished(digits_bench(name).context()) for name in ("accuracy", "log_loss")]))
+
+
 @dataclass(frozen=True)
-class EmpiricalGp:
-    """An engine: the process fitted to past curves."""
+class Process:
+    """A Gaussian process over shares of the horizon."""
 
     mean: Array  # [share]
     covariance: Array  # [share, share], without noise
     noise: float  # variance of single values
-    name: str = "empirical-gp"
-    grid: int | None = None
 
     @classmethod
-    def of(cls, *past: CurveSet) -> EmpiricalGp:
-        """The process of the past curves that reached their horizon; different collections may be joined."""
-        rows = np.concatenate([_on_grid(curves.sample(_MOST)) for curves in past])
-        if len(rows) < _FEWEST:
-            raise InputError(f"{len(rows)} past curves reached their horizon; empirical-gp needs at least {_FEWEST}")
+    def of(cls, rows: Array) -> Process:
+        """The process of finished curves [curve, share]."""
         # A second difference of white noise has six times its variance; the median ignores real bends and jumps.
         noise = float(np.median(np.diff(rows, n=2, axis=1) ** 2) / 6.0 / _MEDIAN_OF_CHI_SQUARE) + _JITTER
         return cls(rows.mean(axis=0), _shrunk(np.cov(rows, rowvar=False), len(rows)), noise)
 
-    @classmethod
-    def of_digits_bench(cls) -> EmpiricalGp:
-        """The process of the curves that ship with epochcast, for whoever has none of their own."""
-        return cls.of(digits_bench("accuracy"), digits_bench("log_loss"))
-
-    def predict(self, curves: Curves, queries: Array, horizon: float) -> Mixture:
+    def predict(self, question: Question) -> Mixture:
+        curves, queries, horizon = question.runs, question.steps, question.horizon
         means, variances = np.empty(queries.shape), np.empty(queries.shape)
         for rows in _same_steps(curves, queries):
             length = int(curves.lengths[rows[0]])
@@ -86,15 +103,15 @@ def _shrunk(covariance: Array, curves: int) -> Array:
     return np.asarray((1.0 - share) * covariance + share * plain + _JITTER * np.eye(len(_GRID)))
 
 
-def _on_grid(curves: CurveSet) -> Array:
-    """Normalised curves that reached their horizon, by share of it: [curve, share]."""
-    last = np.max(np.where(np.isnan(curves.values), 0.0, curves.step_grid), axis=1, initial=0.0)
-    finished = np.flatnonzero((last >= 0.95 * curves.horizons) & (curves.lengths >= 2))
+def _finished(context: Context) -> Array:
+    """Curves that reached their horizon, by share of it: [curve, share]."""
+    runs = context.runs
+    finished = np.flatnonzero((runs.last_step >= 0.95 * context.horizons) & (runs.lengths >= 2))
     rows = [
         np.interp(
             _GRID,
-            curves.step_grid[row, : curves.lengths[row]] / curves.horizons[row],
-            curves.normalised[row, : curves.lengths[row]],
+            runs.steps[row, : runs.lengths[row]] / context.horizons[row],
+            runs.values[row, : runs.lengths[row]],
         )
         for row in finished
     ]

@@ -10,6 +10,7 @@ import numpy as np
 from epochcast.baselines.tails import Tails
 from epochcast.curve import Curves
 from epochcast.distributions import Array, Mixture
+from epochcast.question import Engine, Question
 
 _MEMORY = 0.5  # weight of a movement relative to the one after it
 _START = 0.5  # value from which a run without any starts, in the middle of what is possible
@@ -18,13 +19,13 @@ _WORTH = 0.02  # weight of that guess among the movements seen
 _TAILS = Tails((0.17, 0.10, 0.42, 0.23, 0.02, 0.06))
 
 
-class LastValue:
+class LastValue(Engine):
     """An engine: the newest value stays, give or take a random walk."""
 
     name = "last-value"
-    grid: int | None = None
 
-    def predict(self, curves: Curves, queries: Array, horizon: float) -> Mixture:
+    def predict(self, question: Question) -> Mixture:
+        curves, queries, horizon = question.runs, question.steps, question.horizon
         last = np.where(curves.lengths > 0, curves.last_value, _START)[:, None]
         ahead = np.maximum(queries - curves.last_step[:, None], 1e-9)
         means = np.broadcast_to(last, queries.shape)

@@ -13,6 +13,7 @@ from epochcast.baselines.last_value import LastValue
 from epochcast.baselines.tails import SMALLEST_SCALE
 from epochcast.curve import Curves
 from epochcast.distributions import Array, Mixture
+from epochcast.question import Engine, Question
 
 _EXPONENTS = np.geomspace(0.05, 4.0, 24)
 _FEWEST = 4  # values that three parameters and a spread need; shorter runs are left to the last value
@@ -23,17 +24,17 @@ _WIDER = 3.0  # half of the components are so much wider: residuals of the past 
 _ANYWHERE, _ANYWHERE_SHARE = 0.3, 0.01
 
 
-class PowerLaw:
+class PowerLaw(Engine):
     """An engine: least squares and a residual bootstrap."""
 
     name = "power-law"
-    grid: int | None = None
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
 
-    def predict(self, curves: Curves, queries: Array, horizon: float) -> Mixture:
-        answer = _padded(LastValue().predict(curves, queries, horizon), _RESAMPLED + 1)
+    def predict(self, question: Question) -> Mixture:
+        curves, queries = question.runs, question.steps
+        answer = _padded(LastValue().predict(question), _RESAMPLED + 1)
         log_weights, means, log_scales = answer
         enough = np.flatnonzero(curves.lengths >= _FEWEST)
         rng = np.random.default_rng(self.seed)

@@ -20,6 +20,7 @@ from epochcast.curve import Array, Curves, Lengths, Mask
 from epochcast.errors import InputError
 from epochcast.metric import LARGEST_VALUE, Metric
 from epochcast.normalize import Normalizer
+from epochcast.question import Context, Question
 
 LONGEST = 100  # values of a curve that the paper's experiments keep
 _ROUNDING = 1e-6  # as a share of a metric's range: how far a stored value may lie outside its hard bounds
@@ -209,20 +210,27 @@ class CurveSet:
             inside = (self.step_grid <= limit[:, None]) & ~np.isnan(self.values)
         return np.asarray(np.clip(inside.sum(axis=1), np.minimum(1, self.lengths), self.lengths))
 
-    def prefixes(self, counts: ArrayLike, *, normalised: bool = True, with_untrained: bool = False) -> Curves:
-        """The first `counts` values of each curve, normalised or in the metric's own space, as an engine takes them.
+    def question(self, counts: ArrayLike, steps: Array, context: Context | None = None) -> Question:
+        """What an engine is asked after the first `counts` values of curves that share a horizon, about steps
+        [curve, step]."""
+        before = None if self.untrained is None else self._normalised(self.untrained[:, None])[:, 0]
+        kinds = np.array([metric.kind for metric in self.metrics])[self.task]
+        return Question(
+            self.prefixes(counts), steps, float(self.horizons[0]), kinds=kinds, untrained=before, context=context
+        )
 
-        `with_untrained` puts the value before training at step 0 of the curves for which it is known.
-        """
+    def context(self) -> Context:
+        """All curves as other runs that an engine is told of."""
+        return Context(self.prefixes(self.lengths), self.horizons)
+
+    def prefixes(self, counts: ArrayLike, *, normalised: bool = True) -> Curves:
+        """The first `counts` values of each curve, normalised or in the metric's own space."""
         lengths = np.minimum(np.broadcast_to(np.asarray(counts, dtype=np.int64), (len(self),)), self.lengths)
         width = int(lengths.max(initial=0))
         seen: Mask = np.arange(width) < lengths[:, None]
         source = self.normalised if normalised else self.values
         values, steps = (np.where(seen, array[:, :width], 0.0) for array in (source, self.step_grid))
-        curves = Curves(steps, values, lengths, kinds=np.array([metric.kind for metric in self.metrics])[self.task])
-        if not with_untrained or self.untrained is None:
-            return curves
-        return _begun(curves, self._normalised(self.untrained[:, None])[:, 0] if normalised else self.untrained)
+        return Curves(steps, values, lengths)
 
     # --- the prior's space ------------------------------------------------------------------------------------------
 
@@ -256,15 +264,6 @@ class CurveSet:
         metric = self.metrics[task]
         needs_reference = metric.transform and metric.soft is None
         return Normalizer.of(metric, self.references[rows][:, None] if needs_reference else None)
-
-
-def _begun(curves: Curves, before: Array) -> Curves:
-    """Curves that start with their value before training [curve], NaN where it is not known, at step 0."""
-    known = np.isfinite(before)
-    steps, values = (np.pad(array, ((0, 0), (1, 0))) for array in (curves.steps, curves.values))
-    steps[~known], values[~known] = np.roll(steps[~known], -1, axis=1), np.roll(values[~known], -1, axis=1)
-    values[known, 0] = before[known]
-    return replace(curves, steps=steps, values=values, lengths=curves.lengths + known)
 
 
 def _ended_at_divergence(values: Array) -> Array:

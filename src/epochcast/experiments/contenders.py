@@ -13,10 +13,10 @@ from typing import Any
 
 from epochcast import baselines
 from epochcast.baselines import BASELINES
+from epochcast.engines import load_engine
 from epochcast.errors import ConfigError
 from epochcast.experiments.store import fingerprint
-from epochcast.forecaster import load_engine, model_and_words
-from epochcast.runtime import Engine
+from epochcast.question import Engine
 from epochcast.sampling.exact import ExactConfig, ExactEngine
 from epochcast.sampling.mcmc import M1, M2, M3, McmcConfig, McmcEngine, PriorName
 from epochcast.weights import find
@@ -40,6 +40,7 @@ class Contender:
 
     label: str
     engine: str  # as in `load_engine`
+    schedule: str = ""  # words that tell it how the learning rate of all runs goes
     settings: dict[str, Any] = field(default_factory=dict)  # of a sampler's configuration; JSON types
 
     @property
@@ -55,11 +56,11 @@ class Contender:
     @property
     def fingerprint(self) -> str:
         """Changes with the settings, for a network with its weights, and for a baseline with its code."""
-        known: dict[str, Any] = {"engine": self.engine, "settings": self.settings}
+        known: dict[str, Any] = {"engine": self.engine, "settings": self.settings, "schedule": self.schedule}
         if self.engine in BASELINES:
             known["code"] = code_of_baselines()
         elif not self.sampled:
-            files = find(model_and_words(self.engine)[0])
+            files = find(self.engine)
             known["weights"] = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (files.graph, files.weights)]
         return fingerprint(known)
 
@@ -90,15 +91,23 @@ def contenders(engines: Sequence[str], chains: Sequence[str] = ("M1",)) -> list[
     found: list[Contender] = []
     for name in dict.fromkeys(engines):
         if name in _MCMC:
-            found += [Contender(f"{name} {chain}", name, asdict(chain_config(chain))) for chain in expanded(chains)]
+            found += [
+                Contender(f"{name} {chain}", name, settings=asdict(chain_config(chain))) for chain in expanded(chains)
+            ]
         elif name == "exact":
-            found.append(Contender(name, name, asdict(ExactConfig())))
+            found.append(Contender(name, name, settings=asdict(ExactConfig())))
         elif name in BASELINES:
             found.append(Contender(name, name))
         else:
             model, words = model_and_words(name)
-            found.append(Contender("@".join(filter(None, (find(model).name, words))), name))
+            found.append(Contender("@".join(filter(None, (find(model).name, words))), model, words))
     return found
+
+
+def model_and_words(name: str) -> tuple[str, str]:
+    """`real@cosine` apart: the model, and the words for its schedule, which may be none."""
+    model, at, words = name.rpartition("@")
+    return (model, words) if at and not Path(name).exists() else (name, "")
 
 
 def chain_config(text: str) -> McmcConfig:

@@ -19,7 +19,7 @@ from epochcast.curve import Curves
 from epochcast.distributions import Array, Distribution
 from epochcast.errors import InputError
 from epochcast.prior import paper
-from epochcast.runtime import Engine
+from epochcast.question import Engine, Question
 
 SHARES = (0.1, 0.2, 0.4, 0.8)
 COVERAGES = (0.5, 0.8, 0.9, 0.95)
@@ -75,7 +75,7 @@ def seen_part(values: Array, cutoff: int) -> Curves:
 
 def predict(engine: Engine, values: Array, cutoff: int, queries: Array) -> Distribution:
     """The distribution at queried steps [curve, query], given the values of whole curves up to a cutoff."""
-    return engine.predict(seen_part(values, cutoff), queries, float(values.shape[1]))
+    return engine.predict(Question.of(seen_part(values, cutoff), queries, values.shape[1]))
 
 
 def pit_values(engine: Engine, draw: paper.Draw, cutoff: int, rng: np.random.Generator) -> Array:

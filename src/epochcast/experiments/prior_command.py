@@ -76,8 +76,8 @@ def evaluate_prior(
 
 
 def _evaluate_model(model: str, curves: int, seed: int, shares: list[float], as_json: bool) -> None:
+    from epochcast.engines import load_engine
     from epochcast.experiments import prior
-    from epochcast.forecaster import load_engine
 
     engine = load_engine(model)
     done, total = 0, curves * len(shares)

@@ -8,7 +8,7 @@ central 90 % interval, and the cdf of one random value (PIT).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -16,8 +16,8 @@ from epochcast.benchmarks import CurveSet
 from epochcast.curve import Array, Lengths, Mask
 from epochcast.distributions import Distribution
 from epochcast.experiments.crps import crps
-from epochcast.forecaster import ask
-from epochcast.runtime import Engine
+from epochcast.question import Context, Engine, answer
+from epochcast.schedule import Schedule
 
 SHARES = (0.1, 0.2, 0.4, 0.8)
 _CHUNK = 100  # curves asked at once: bounds the memory
@@ -46,16 +46,26 @@ class CurveScores:
 
 
 def score(
-    engine: Engine, curves: CurveSet, share: float, *, seed: int = 0, advance: Advance | None = None
+    engine: Engine,
+    curves: CurveSet,
+    share: float,
+    *,
+    schedule: Schedule | None = None,
+    context: Context | None = None,
+    seed: int = 0,
+    advance: Advance | None = None,
 ) -> CurveScores:
-    """Score an engine on all curves of a set that have values on both sides of the cutoff."""
+    """Score an engine on all curves of a set that have values on both sides of the cutoff.
+
+    `schedule` and `context` are what it is told of all of them.
+    """
     counts = curves.seen_at(share)
     rows = np.flatnonzero((counts > 0) & (counts < curves.lengths))
     columns = {name: np.full(len(curves), np.nan) for name in ("log_likelihood", "squared_error", "crps", "inside90")}
     pit = np.full(len(curves), np.nan)
     target = np.random.default_rng([seed, 2]).random(len(curves))
     for part in _same_horizon(curves, rows):
-        truth, ahead, distribution = predict_rest(engine, curves[part], counts[part])
+        truth, ahead, distribution = predict_rest(engine, curves[part], counts[part], schedule, context)
         for name, entries in _entries(distribution, truth).items():
             # NaN where an engine has no such score: a point forecast has no log-likelihood.
             columns[name][part] = np.where(ahead, entries, 0.0).sum(axis=1) / ahead.sum(axis=1)
@@ -66,7 +76,13 @@ def score(
     return CurveScores(rows, **{name: column[rows] for name, column in columns.items()}, pit=pit[rows])
 
 
-def predict_rest(engine: Engine, curves: CurveSet, counts: Lengths) -> tuple[Array, Mask, Distribution]:
+def predict_rest(
+    engine: Engine,
+    curves: CurveSet,
+    counts: Lengths,
+    schedule: Schedule | None = None,
+    context: Context | None = None,
+) -> tuple[Array, Mask, Distribution]:
     """What came after the first `counts` values [curve, query], which of these entries are values, and the forecast.
 
     All curves must have the same horizon.
@@ -79,8 +95,8 @@ def predict_rest(engine: Engine, curves: CurveSet, counts: Lengths) -> tuple[Arr
     horizon = float(curves.horizons[0])
     queries = np.where(ahead, np.take_along_axis(curves.step_grid, index, axis=1), horizon)
     truth = np.where(ahead, np.take_along_axis(curves.normalised, index, axis=1), 0.5)
-    seen = curves.prefixes(counts, with_untrained=getattr(engine, "reads_untrained", False))
-    distribution, _ = ask(engine, seen, queries, horizon)
+    question = replace(curves.question(counts, queries, context), schedule=schedule)
+    distribution, _ = answer(engine, question)
     return truth, ahead, distribution
 
 

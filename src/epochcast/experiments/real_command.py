@@ -11,11 +11,11 @@ from rich.box import SIMPLE
 from rich.table import Table
 
 from epochcast.benchmarks import CurveSet, load
+from epochcast.engines import load_engine
 from epochcast.errors import InputError
 from epochcast.experiments import harness, real_report
 from epochcast.experiments.real_rows import Row, rows_of
 from epochcast.experiments.real_study import Plan, Scored, prepared, run
-from epochcast.forecaster import load_engine
 
 
 @dataclass(frozen=True)

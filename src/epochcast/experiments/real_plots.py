@@ -13,7 +13,7 @@ from epochcast.errors import MissingExtraError
 from epochcast.experiments.real import predict_rest
 from epochcast.experiments.real_rows import Row, groups, shared_scores
 from epochcast.experiments.real_study import Scored
-from epochcast.runtime import Engine
+from epochcast.question import Engine
 
 _INK, _BLUE, _TRUTH, _BAND = "#222222", "#2a6fbb", "#d1495b", "#b3cde9"
 _EXAMPLES = 7

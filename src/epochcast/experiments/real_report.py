@@ -8,7 +8,7 @@ from pathlib import Path
 from epochcast.benchmarks import CurveSet
 from epochcast.experiments.real_rows import Row
 from epochcast.experiments.real_study import Plan, Scored
-from epochcast.runtime import Engine
+from epochcast.question import Engine
 
 NAME = "real-curves.md"
 _CLEAR = 2.0  # standard errors that make a difference clear

@@ -17,20 +17,21 @@ from typing import Any
 
 import numpy as np
 
-from epochcast.baselines import BASELINES, EmpiricalGp
+from epochcast.baselines import BASELINES
 from epochcast.benchmarks import CurveSet
 from epochcast.benchmarks.curveset import LONGEST
-from epochcast.curve import Curves, Lengths
-from epochcast.distributions import Array, Distribution
+from epochcast.curve import Lengths
+from epochcast.distributions import Distribution
 from epochcast.errors import InputError
 from epochcast.experiments import harness
-from epochcast.experiments.contenders import Contender, code_of_baselines, contenders
+from epochcast.experiments.contenders import Contender, contenders
 from epochcast.experiments.real import SHARES, CurveScores, score
-from epochcast.experiments.store import fingerprint
-from epochcast.runtime import Engine
+from epochcast.question import Engine, Question
 from epochcast.sampling.mcmc import ShortChainWarning
+from epochcast.schedule import Schedule
 
 _CHUNK = 500  # curves of one item of a fast engine
+_MOST_PAST = 5_000  # curves of other tasks that are told to an engine
 _COLUMNS = ("log_likelihood", "squared_error", "crps", "inside90", "pit")
 
 
@@ -85,50 +86,45 @@ def entrants(plan: Plan) -> list[Contender]:
 class _Item:
     """Curves for one engine to score at one cutoff; what a worker is sent."""
 
-    engine: Contender | EmpiricalGp
+    entrant: Contender
     curves: CurveSet
     share: float
     seed: int
+    past: CurveSet | None = None  # curves of other tasks, for an engine that reads a context
 
     @cached_property
     def key(self) -> str:
         """Changes with everything that the scores depend on."""
         digest = hashlib.sha256(repr((self.share, self.seed, self.curves.horizons.tolist())).encode())
-        for array in (self.curves.normalised, self.curves.steps, self.curves.untrained):
-            digest.update(b"/" if array is None else np.ascontiguousarray(array).tobytes())
-        name = self.engine.label if isinstance(self.engine, Contender) else self.engine.name
-        return f"{name}/{self.curves.name}/{self.share:g}/{_engine_digest(self.engine)}/{digest.hexdigest()[:16]}"
+        for curves in filter(None, (self.curves, self.past)):
+            for array in (curves.normalised, curves.steps, curves.untrained):
+                digest.update(b"/" if array is None else np.ascontiguousarray(array).tobytes())
+        who = f"{self.entrant.label}/{self.curves.name}"
+        return f"{who}/{self.share:g}/{self.entrant.fingerprint}/{digest.hexdigest()[:16]}"
 
 
-def _engine_digest(engine: Contender | EmpiricalGp) -> str:
-    if isinstance(engine, EmpiricalGp):
-        arrays = hashlib.sha256(engine.mean.tobytes() + engine.covariance.tobytes()).hexdigest()
-        return fingerprint({"arrays": arrays, "code": code_of_baselines()})
-    return engine.fingerprint
-
-
-class _OnPaperGrid:
+class _OnPaperGrid(Engine):
     """A sampler of the paper's priors, which are made for steps 1 to 100: longer runs are thinned to that."""
 
-    grid: int | None = LONGEST
+    grid = LONGEST
 
     def __init__(self, engine: Engine) -> None:
         self.engine, self.name = engine, engine.name
 
-    def predict(self, curves: Curves, queries: Array, horizon: float) -> Distribution:
-        return self.engine.predict(curves, queries, horizon)
+    def predict(self, question: Question) -> Distribution:
+        return self.engine.predict(question)
 
 
 def score_item(item: _Item) -> dict[str, Any]:
     """Scores of one item as lists, for the harness."""
-    engine: Engine = item.engine.build() if isinstance(item.engine, Contender) else item.engine
-    if isinstance(item.engine, Contender) and item.engine.sampled:
-        engine = _OnPaperGrid(engine)
+    engine = _OnPaperGrid(item.entrant.build()) if item.entrant.sampled else item.entrant.build()
+    schedule = Schedule.of(item.entrant.schedule) if item.entrant.schedule else None
+    context = None if item.past is None else item.past.context()
     started = time.process_time()
     with warnings.catch_warnings():
         # Chains as short as the paper's have rarely converged; the report says so once.
         warnings.simplefilter("ignore", ShortChainWarning)
-        scores = score(engine, item.curves, item.share, seed=item.seed)
+        scores = score(engine, item.curves, item.share, schedule=schedule, context=context, seed=item.seed)
     columns = {name: getattr(scores, name) for name in _COLUMNS}
     return {"rows": scores.rows, **columns, "seconds": time.process_time() - started}
 
@@ -166,7 +162,7 @@ class _Parts:
         return not names or any(self.curves.name == name or self.curves.name.startswith(f"{name}-") for name in names)
 
     def of(self, entrant: Contender) -> list[_Part]:
-        """For a sampler single curves, for the empirical process tasks, for all others chunks."""
+        """For a sampler single curves, for the process of other tasks' curves whole tasks, for all others chunks."""
         if entrant.sampled:
             return self._singles
         return self._tasks if entrant.engine == "empirical-gp" else self._chunks
@@ -185,7 +181,7 @@ class _Parts:
         parts = []
         for task in np.unique(self.curves.task):
             own = self.curves.task == task
-            parts.append(replace(self._part(np.flatnonzero(own)), process=_process_of(self.curves[~own])))
+            parts.append(replace(self._part(np.flatnonzero(own)), past=self.curves[~own].sample(_MOST_PAST)))
         return parts
 
     def _part(self, rows: Lengths) -> _Part:
@@ -196,15 +192,7 @@ class _Parts:
 class _Part:
     rows: Lengths  # of the collection
     curves: CurveSet  # these rows
-    process: EmpiricalGp | None = None  # of the curves of all other tasks
-
-
-def _process_of(past: CurveSet) -> EmpiricalGp:
-    """The process of past curves, or, where too few finished, of those that ship with epochcast."""
-    try:
-        return EmpiricalGp.of(past)
-    except InputError:
-        return EmpiricalGp.of_digits_bench()
+    past: CurveSet | None = None  # curves of all other tasks
 
 
 @dataclass(frozen=True)
@@ -219,8 +207,7 @@ class _Entry:
     @cached_property
     def items(self) -> list[_Item]:
         return [
-            _Item(part.process or self.entrant, part.curves, self.share, self.seed)
-            for part in self.parts.of(self.entrant)
+            _Item(self.entrant, part.curves, self.share, self.seed, part.past) for part in self.parts.of(self.entrant)
         ]
 
     def joined(self, results: dict[str, dict[str, Any]]) -> Scored:

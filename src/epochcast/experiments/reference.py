@@ -20,7 +20,7 @@ from epochcast.errors import InputError
 from epochcast.experiments import prior
 from epochcast.experiments.prior_comparison import HORIZON, Comparison
 from epochcast.prior import paper
-from epochcast.runtime import Engine
+from epochcast.question import Engine
 
 FILE = "exact_reference.json"
 _DIGITS = 4

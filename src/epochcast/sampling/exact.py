@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
-from epochcast.curve import Curves
 from epochcast.distributions import Array, Mixture
 from epochcast.errors import ConfigError
+from epochcast.question import Engine, Question
 from epochcast.sampling import collapsed, smc
 from epochcast.sampling.collapsed import LOG_SIGMA, CollapsedPosterior, CollapsedPrior
 from epochcast.sampling.posterior import Observed, check_queries, equal_mixture, split
@@ -87,11 +87,10 @@ class ExactDiagnostics:
         return self.disagreement <= self.tolerance
 
 
-class ExactEngine:
+class ExactEngine(Engine):
     """Forecasts from the exact posterior; `diagnostics` holds one record per curve of the latest forecast."""
 
     name = "exact"
-    grid: int | None = None  # any horizon
     samples = True  # seconds per run
 
     def __init__(
@@ -102,8 +101,9 @@ class ExactEngine:
         self._progress = progress
         self._priors: dict[float, tuple[CollapsedPrior, Array]] = {}
 
-    def predict(self, curves: Curves, queries: Array, horizon: float) -> Mixture:
+    def predict(self, question: Question) -> Mixture:
         """The posterior predictive [curve, query] of normalised curves."""
+        curves, queries, horizon = question.runs, question.steps, question.horizon
         check_queries(curves, queries, horizon)
         means, log_scales, diagnostics = [], [], []
         for i, observed in enumerate(split(curves)):

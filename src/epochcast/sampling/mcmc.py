@@ -16,10 +16,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.curve import Curves
 from epochcast.distributions import Array, Mixture
 from epochcast.errors import ConfigError, InputError, MissingExtraError
 from epochcast.prior.families import Family, Uniform
+from epochcast.question import Engine, Question
 from epochcast.sampling.posterior import (
     DomhanPosterior,
     Observed,
@@ -107,10 +107,9 @@ class Chain:
         return np.asarray(self.positions[index * steps // count, index % walkers])
 
 
-class McmcEngine:
+class McmcEngine(Engine):
     """Forecasts by MCMC; `diagnostics` holds one record per curve of the latest forecast."""
 
-    grid: int | None = None  # any horizon
     samples = True  # seconds per run
 
     def __init__(self, prior: PriorName = "pp", config: McmcConfig = M1, *, progress: Progress | None = None) -> None:
@@ -126,8 +125,9 @@ class McmcEngine:
         self._posterior = _POSTERIORS[prior]
         self._progress = progress
 
-    def predict(self, curves: Curves, queries: Array, horizon: float) -> Mixture:
+    def predict(self, question: Question) -> Mixture:
         """The posterior predictive [curve, query] of normalised curves."""
+        curves, queries, horizon = question.runs, question.steps, question.horizon
         check_queries(curves, queries, horizon)
         means, log_scales, diagnostics = [], [], []
         for i, observed in enumerate(split(curves)):

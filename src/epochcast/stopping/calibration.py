@@ -33,7 +33,7 @@ from epochcast.forecast import Forecast
 from epochcast.forecaster import Forecaster
 from epochcast.metric import Metric, as_metric
 from epochcast.normalize import keep_their_scale
-from epochcast.runtime import Engine
+from epochcast.question import Engine
 from epochcast.stopping.decision import Target, chance_to_beat, check_confidence, rest_of_run
 
 SMALLEST_CONFIDENCE = 0.5  # by default a run that is more likely than not to win is never stopped

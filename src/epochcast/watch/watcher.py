@@ -18,7 +18,7 @@ from epochcast.logs import Findings, Run
 from epochcast.logs.growing import GrowingLogs
 from epochcast.logs.run import list_names, shown
 from epochcast.metric import Metric, as_metric
-from epochcast.runtime import Engine, StreamEngine
+from epochcast.question import Engine
 from epochcast.stopping.decision import COVERAGE, Reason, chance_to_beat, check_confidence, reason_for
 from epochcast.watch.recall import MOST_BYTES, Recall
 from epochcast.watch.snapshot import Row, Snapshot, Verdict

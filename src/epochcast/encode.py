@@ -1,0 +1,167 @@
+"""From what a user hands over to what an engine is asked: checks, scale, kind and the value before training.
+
+Forecasts, streams, stoppers, calibration and `watch` all go this way, so that the same values mean the same everywhere.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epochcast.curve import (
+    Array,
+    Curves,
+    Mask,
+    Missing,
+    check_horizon,
+    clip_to_hard_bounds,
+    floats,
+    unpacked,
+    warn_on_contradiction,
+)
+from epochcast.errors import InputError
+from epochcast.metric import Metric
+from epochcast.normalize import Normalizer
+from epochcast.question import Question
+from epochcast.run import Run
+from epochcast.schedule import Schedule
+
+MOST_STEPS = 1_000  # future steps answered without being asked for: more are thinned to this many
+
+RunsLike = ArrayLike | Run | Sequence[ArrayLike | Run]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Checked values of runs in the metric's own space, and what is known beside them."""
+
+    curves: Curves
+    untrained: Array | None = None  # [run]: the value before training, NaN where it is not known
+    configs: tuple[Mapping[str, Any] | None, ...] = ()  # one per run, or none at all
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A question, how its answer is read, and what is to be said of it."""
+
+    question: Question
+    steps: Array  # [run, step] asked for; NaN where a longer run of the batch has seen more
+    normalizer: Normalizer
+    notes: tuple[str, ...]
+
+
+def seen_of(
+    values: RunsLike,
+    steps: ArrayLike | Sequence[ArrayLike] | None,
+    metric: Metric,
+    *,
+    missing: Missing = "error",
+    untrained: float | None = None,
+) -> Seen:
+    """Runs as they are handed over, checked against their metric. A value at step 0 is the untrained model's."""
+    values, steps, own_untrained, configs = _taken_apart(values, steps)
+    curves, before = _split_untrained(clip_to_hard_bounds(Curves.of(values, steps, missing=missing), metric))
+    for known in (own_untrained, () if untrained is None else (untrained,) * len(curves)):
+        if any(value is not None for value in known):
+            own = np.array([np.nan if value is None else metric.checked_untrained(value) for value in known])
+            before = own if before is None else np.where(np.isnan(own), before, own)
+    return Seen(curves, before, configs)
+
+
+def encode(
+    seen: Seen, metric: Metric, horizon: int, *, at: ArrayLike | None = None, schedule: Schedule | None = None
+) -> Encoded:
+    """The question about the rest of runs up to the horizon, or about certain steps of it."""
+    curves = seen.curves
+    check_horizon(curves, horizon)
+    warn_on_contradiction(curves, metric)
+    steps, notes = _steps_asked(curves, int(horizon), at)
+    normalizer, left = Normalizer.of_runs(metric, curves, seen.untrained)
+    question = Question(
+        runs=replace(curves, values=np.where(curves.seen, normalizer.forward(curves.values), 0.0)),
+        steps=np.where(np.isnan(steps), float(horizon), steps),
+        horizon=float(horizon),
+        kinds=np.full(len(curves), metric.kind),
+        untrained=None if seen.untrained is None else normalizer.forward(seen.untrained[:, None])[:, 0],
+        schedule=schedule,
+        configs=seen.configs,
+    )
+    return Encoded(question, steps, normalizer, notes + _notes_of_range(curves, left))
+
+
+def _taken_apart(
+    values: RunsLike, steps: Any
+) -> tuple[Any, Any, tuple[float | None, ...], tuple[Mapping[str, Any] | None, ...]]:
+    """Values, steps, values before training and configurations, of one `Run`, a list of them, or plain values."""
+    if isinstance(values, Run):
+        own_steps = values.steps if steps is None else steps
+        return values.values, own_steps, (values.untrained,), (values.config,)
+    if not (isinstance(values, (list, tuple)) and any(isinstance(item, Run) for item in values)):
+        return values, steps, (), ()
+    if steps is not None:
+        raise InputError("a Run has its own steps; leave steps=... out")
+    runs = [item if isinstance(item, Run) else Run(item) for item in values]
+    each, counted = [], []
+    for run in runs:
+        own, index = unpacked(run.values)
+        given = index if run.steps is None else run.steps
+        each.append(own)
+        counted.append(np.arange(1.0, np.size(own) + 1.0) if given is None else given)
+    return each, counted, tuple(run.untrained for run in runs), tuple(run.config for run in runs)
+
+
+def _split_untrained(curves: Curves) -> tuple[Curves, Array | None]:
+    """Take values at step 0 out of the curves: they belong to the untrained model."""
+    if curves.values.shape[1] == 0:
+        return curves, None
+    at_zero = (curves.steps[:, 0] == 0.0) & (curves.lengths > 0)
+    if not at_zero.any():
+        return curves, None
+    before = np.where(at_zero, curves.values[:, 0], np.nan)
+    if at_zero.all():
+        steps, values = curves.steps[:, 1:], curves.values[:, 1:]
+    else:
+        steps, values = (
+            np.where(at_zero[:, None], np.roll(array, -1, axis=1), array) for array in (curves.steps, curves.values)
+        )
+        steps[at_zero, -1] = values[at_zero, -1] = 0.0
+    return replace(curves, steps=steps, values=values, lengths=curves.lengths - at_zero), before
+
+
+def _steps_asked(curves: Curves, horizon: int, at: ArrayLike | None) -> tuple[Array, tuple[str, ...]]:
+    """Future steps [run, step]: all whole ones up to the horizon, or those asked for; each run by itself."""
+    last = curves.last_step[:, None]
+    if at is not None:
+        wanted = np.atleast_1d(floats(at, "at"))
+        if wanted.ndim != 1 or len(wanted) == 0 or not np.isfinite(wanted).all():
+            raise InputError(f"at={reprlib.repr(at)} must be one future step or a list of them")
+        if not ((wanted > last.max()) & (wanted <= horizon)).all():
+            raise InputError(f"at={reprlib.repr(at)} must lie after step {last.max():g}, not past horizon={horizon}")
+        return np.broadcast_to(wanted, (len(curves), len(wanted))), ()
+    first = np.floor(last) + 1.0
+    count = np.minimum(horizon - first + 1.0, MOST_STEPS)  # [run, 1]
+    back = np.arange(count.max(initial=1.0) - 1.0, -1.0, -1.0)  # counted from the horizon, where all runs end
+    steps = np.round(horizon - back * (horizon - first) / np.maximum(count - 1.0, 1.0))
+    notes: tuple[str, ...] = ()
+    if (horizon - first + 1.0 > MOST_STEPS).any():
+        notes = (f"answers {MOST_STEPS} of the steps up to {horizon}; ask for others with at=...",)
+    return np.where(back < count, steps, np.nan), notes
+
+
+def _notes_of_range(curves: Curves, left: Mask) -> tuple[str, ...]:
+    """What to say of runs that have left the range of their metric."""
+    if not left.any():
+        return ()
+    curve = int(np.argmax(left))
+    where = "the run" if curves.single else f"curve {curve}"
+    others = int(left.sum()) - 1
+    more = f", and so have {others} others" if others else ""
+    return (
+        f"{where} has left its range: its newest value {curves.last_value[curve]:.4g} lies far outside the metric's "
+        f"soft bounds, which follow it now{more}",
+    )

@@ -1,0 +1,29 @@
+"""Engines by name: the networks that ship, a file of your own, samplers and baselines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from epochcast.question import Engine
+from epochcast.runtime import load_network
+
+SAMPLERS = ("mcmc-pp", "mcmc-op", "exact")
+BASELINES = ("last-value", "power-law", "empirical-gp")
+
+
+def load_engine(name: str | Path, threads: int = 1) -> Engine:
+    """A shipped network, your own .onnx file, a sampler (mcmc-pp, mcmc-op, exact) or a baseline (last-value, power-law,
+    empirical-gp)."""
+    if name == "exact":
+        from epochcast.sampling.exact import ExactEngine
+
+        return ExactEngine()
+    if name in SAMPLERS:
+        from epochcast.sampling.mcmc import McmcEngine
+
+        return McmcEngine("pp" if name == "mcmc-pp" else "op")
+    if name in BASELINES:
+        from epochcast.baselines import load_baseline
+
+        return load_baseline(str(name))
+    return load_network(name, threads)

@@ -1,0 +1,27 @@
+"""`Run`: what was seen of one training run, with all that is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: its values, the steps at which they were measured, its configuration, and its value before training.
+
+    It can be given wherever the values of a run can. Without `steps` the values belong to steps 1, 2, 3, ...
+
+    >>> import epochcast as ec
+    >>> run = ec.Run([0.31, 0.45, 0.52], config={"lr": 3e-3})
+    >>> ec.forecast(run, horizon=50, metric="accuracy")  # doctest: +ELLIPSIS
+    <Forecast of accuracy: ... at step 50>
+    """
+
+    values: ArrayLike
+    steps: ArrayLike | None = None
+    config: Mapping[str, Any] | None = None
+    untrained: float | None = None
