@@ -118,7 +118,7 @@ def test_value_outside_the_bounds_is_a_warning_that_names_it(caplog: pytest.LogC
 def test_restored_run_is_held_against_the_best_it_had_not_against_itself() -> None:
     first = StopperCallback("val_acc", best=0.6)
     run(first, [0.5, 0.7])
-    resumed = StopperCallback("val_acc", check_every=1)
+    resumed = StopperCallback("val_acc", min_steps=3, check_every=1)
     resumed.load_state_dict(first.state_dict())
     resumed.begin(20)
     resumed.check(3, {"val_acc": 0.71})

@@ -24,7 +24,7 @@ from epochcast.limits import HIDDEN, SMALLEST_LOG_SCALE
 from epochcast.rates import RATE_TOKEN_FEATURES, widened
 from epochcast.schedule import Schedule
 from epochcast.trail import TOKEN_FEATURES
-from epochcast.weights import ModelFiles, find, read_safetensors
+from epochcast.weights import FOLDER, ModelFiles, find, read_safetensors
 
 MOST_VALUES = 200  # of a run without a grid: as many as networks are trained on
 _CHUNK_TOKENS = 2048  # tokens and queries per call: what a layer makes of them still fits into the cache
@@ -59,8 +59,11 @@ def load_network(name: str | Path, threads: int = 1) -> SetEngine | StreamEngine
         raise WeightsError(f"{files.weights.name} does not say which network it belongs to") from None
     session = _session(files, threads)
     if layout == "set":
-        return SetEngine(files.name, session, config, arrays)
-    return StreamEngine(files.name, session, config, _basis(config))
+        engine: SetEngine | StreamEngine = SetEngine(files.name, session, config, arrays)
+    else:
+        engine = StreamEngine(files.name, session, config, _basis(config))
+    engine.ships = files.graph.parent == FOLDER and bool(files.card)
+    return engine
 
 
 def _basis(config: dict[str, Any]) -> Basis:
@@ -91,6 +94,8 @@ def _chunks(curves: Curves, queries: Array) -> Iterator[tuple[slice, Curves]]:
 
 class SetEngine:
     """The paper's set transformer with its bins."""
+
+    ships = False  # whether its name alone says which model it is
 
     def __init__(self, name: str, session: Any, config: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         self.name = name
@@ -141,6 +146,8 @@ def _hidden_from_others(observed: NDArray[np.bool_], queries: int) -> NDArray[np
 
 class StreamEngine:
     """The streaming transformer; its basis prepares its inputs and reads its outputs."""
+
+    ships = False  # whether its name alone says which model it is
 
     def __init__(self, name: str, session: Any, config: dict[str, Any], basis: Basis) -> None:
         self.name = name

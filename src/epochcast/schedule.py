@@ -53,6 +53,10 @@ class Schedule:
         """Rates of equal parts of a run, whatever its horizon."""
         return cls("rates", _Spaced(_positive(rates)))
 
+    def check(self, horizon: float) -> None:
+        """Raise unless it can be the schedule of a run up to the horizon."""
+        _table(self, float(horizon))
+
     def at(self, steps: Array, horizon: float, scale: float = 1.0) -> Rates:
         """Rates at steps [run, ...]; the clock counts `scale` for each step."""
         return _table(self, float(horizon)).at(steps, scale)

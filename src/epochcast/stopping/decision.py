@@ -12,10 +12,12 @@ from numpy.typing import ArrayLike
 from epochcast.curve import Array
 from epochcast.errors import InputError
 from epochcast.forecast import Forecast
+from epochcast.stopping.checks import choice, finite, number
 
 Target = Literal["any", "final"]
 TARGETS = ("any", "final")
 COVERAGE = 0.9  # of the interval told with a decision
+MIN_STEPS = 4  # values of a run before it may be stopped
 
 
 class Reason(Enum):
@@ -72,11 +74,6 @@ class Decision:
         """Plain JSON types."""
         return {**vars(self), "reason": self.reason.value, "final": None if self.final is None else [*self.final]}
 
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Decision:
-        final = data["final"]
-        return cls(**{**data, "reason": Reason(data["reason"]), "final": None if final is None else (*final,)})
-
 
 _SENTENCES = {
     Reason.NO_PROGRESS: "the run made no progress for as long as its patience lasts",
@@ -108,7 +105,7 @@ def decide(forecast: Forecast, best: float, confidence: float = 0.95, target: Ta
     with "final" when that holds at the horizon. A run that beats `best` already goes on; with "final" its newest
     value must.
     """
-    check_confidence(confidence)
+    confidence, best = check_confidence(confidence), finite(best, "best")
     if forecast.steps.ndim != 1:
         raise InputError("a decision is about one run; take one of the batch with forecast[i]")
     probability = float(chance_to_beat(forecast, best, target))
@@ -119,7 +116,7 @@ def decide(forecast: Forecast, best: float, confidence: float = 0.95, target: Ta
     return Decision(
         stop=reason.stops,
         probability=probability,
-        best=float(best),
+        best=best,
         reason=reason,
         final=final_of(forecast),
         step=float(forecast.observed.last_step[0]),
@@ -140,8 +137,7 @@ def chance_to_beat(forecast: Forecast, best: ArrayLike, target: Target) -> Array
 
     `best` is one value, or one per run.
     """
-    if target not in TARGETS:
-        raise InputError(f"target={target!r} is unknown; choose 'any' or 'final'")
+    choice(target, "target", TARGETS)
     return np.asarray(
         forecast.final.prob_better(best) if target == "final" else forecast.prob_better(best).max(axis=-1)
     )
@@ -159,6 +155,8 @@ def final_of(forecast: Forecast) -> tuple[float, float, float]:
     return median, low, high
 
 
-def check_confidence(confidence: float) -> None:
-    if not 0.0 < confidence < 1.0:  # false for NaN too
-        raise InputError(f"confidence={confidence} must lie between 0 and 1, both excluded; 0.95 is usual")
+def check_confidence(confidence: float) -> float:
+    level = number(confidence, "confidence")
+    if not 0.0 < level < 1.0:  # false for NaN too
+        raise InputError(f"confidence={level} must lie between 0 and 1, both excluded; 0.95 is usual")
+    return level
