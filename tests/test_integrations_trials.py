@@ -138,3 +138,8 @@ def test_trials_pickled_in_the_middle_go_on_as_before(forecaster: str | None, sc
         search.check("b", "loss", "epoch", {"loss": 0.3, "epoch": 5})
     assert restored.decisions == trials.decisions
     assert restored.decisions["b"].probability is not None
+
+
+def test_trials_schedule_that_contradicts_the_horizon_is_refused_when_the_search_is_made() -> None:
+    with pytest.raises(InputError, match="9 rates where the run has 20 steps"):
+        Trials(HORIZON, "loss", schedule=[0.1] * 9)

@@ -160,6 +160,9 @@ TABLE = {
     "min-steps-4-warms-up": up(Reason.WARM_UP, False, 0.9, values=[0.3] * 3, options={"min_steps": 4}),
     "min-steps-4-over": up(Reason.UNLIKELY, True, 0.9, values=[0.3] * 4, options={"min_steps": 4}),
     "min-steps-1": up(Reason.UNLIKELY, True, 0.9, values=[0.3], options={"min_steps": 1}),
+    "min-share-warms-up": up(Reason.WARM_UP, False, 0.9, values=[0.3] * 4, options={"min_share": 0.45}),
+    "min-share-over": up(Reason.UNLIKELY, True, 0.9, values=[0.3] * 5, options={"min_share": 0.5}),
+    "min-share-0": up(Reason.UNLIKELY, True, 0.9, values=[0.3], options={"min_steps": 1, "min_share": 0.0}),
     # when checks are due
     "check-every-3-not-due": up(Reason.NOT_DUE, False, 0.9, options={"check_every": 3}),
     "check-every-3-due": up(Reason.UNLIKELY, True, 0.9, values=[0.3] * 3, options={"check_every": 3}),
@@ -441,6 +444,9 @@ def test_forecasts_are_made_only_when_a_check_is_due() -> None:
         ({"min_steps": "4"}, "min_steps='4' must be a whole number"),
         ({"min_steps": True}, "min_steps=True must be a whole number"),
         ({"min_steps": 10**5000}, "min_steps=.* must be a whole number"),
+        ({"min_share": "x"}, "min_share='x' is not a number"),
+        ({"min_share": 1.0}, "min_share=1.0 must be a share"),
+        ({"min_share": NAN}, "min_share=nan must be a share"),
         ({"check_every": None}, "check_every=None must be a whole number"),
         ({"cutoffs": 0.5}, "cutoffs=0.5 must be shares"),
         ({"cutoffs": "x"}, "cutoff='x' is not a number"),
@@ -466,6 +472,27 @@ def test_forecasts_are_made_only_when_a_check_is_due() -> None:
 def test_bad_setting_raises_an_error_that_names_it(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         stopper_on(Gauss(), **options)
+
+
+TOO_SHORT = [0.1] * 9
+
+
+@pytest.mark.parametrize("schedule", [TOO_SHORT, "cosine,warmup=20", "cosine,end=3,hold=5", lambda step: -step])
+def test_schedule_that_contradicts_the_horizon_is_refused_when_it_is_given(schedule: Any) -> None:
+    with pytest.raises(InputError, match=r"schedule"):
+        Stopper(HORIZON, "accuracy", schedule=schedule)
+    with pytest.raises(InputError, match=r"schedule"):
+        Stopper(HORIZON, "accuracy", forecaster=Forecaster(schedule=schedule))
+    stopper = Stopper(HORIZON, "accuracy", schedule="cosine")
+    before = stopper.to_json()
+    with pytest.raises(InputError, match=r"schedule"):
+        stopper.tell(schedule)
+    assert stopper.to_json() == before
+    assert stopper.forecaster.name == "real@cosine"
+
+
+def test_schedule_that_fits_the_horizon_is_taken() -> None:
+    assert Stopper(9, "accuracy", schedule=TOO_SHORT).forecaster.name == "real@rates"
 
 
 @pytest.mark.parametrize(

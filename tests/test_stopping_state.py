@@ -78,7 +78,7 @@ def test_state_of_version_1_loads_and_its_final_is_what_counted() -> None:
     finished, stopped = stopper.runs
     assert (finished.final, finished.best, finished.outcome) == (None, 0.9, 0.9)  # the last value was not kept
     assert (stopped.final, stopped.best, stopped.outcome) == (0.25, 0.2, 0.25)
-    assert (stopper.min_steps, stopper.best, stopper.forecaster.name) == (2, 0.9, "stream")
+    assert (stopper.min_steps, stopper.min_share, stopper.best, stopper.forecaster.name) == (2, 0.0, 0.9, "stream")
     assert stopper.update(2, 0.3).probability is not None
     assert Stopper.from_json(stopper.to_json()).runs == [finished, stopped]
 
@@ -136,6 +136,7 @@ DAMAGES: dict[str, Damage] = {
     "horizon of 400 digits": lambda state: state["settings"].update(horizon=10**400),
     "confidence that is text": lambda state: state["settings"].update(confidence="x"),
     "cutoffs that are a number": lambda state: state["settings"].update(cutoffs=3),
+    "settings without their min_share": lambda state: state["settings"].pop("min_share"),
     "dry run that is null": lambda state: state["settings"].update(dry_run=None),
     "settings that are a list": lambda state: state.update(settings=[]),
     "metric that is text": lambda state: state["settings"].update(metric="accuracy"),

@@ -31,6 +31,7 @@ class StopperOptions(TypedDict, total=False):
 
     confidence: float
     min_steps: int
+    min_share: float
     check_every: int
     best: float | None
     cutoffs: Sequence[float] | None

@@ -15,7 +15,8 @@ class RunRecord:
     last_step: float
     best: float | None  # the best value seen; None when no value was finite
     # The last value of a finished run; of any other run the median of its forecast at the horizon, or its newest value
-    # where the rule makes no forecasts. None when the run broke down, and of finished runs in states of version 1.
+    # where the rule makes no forecasts. None when the run broke down or could not be forecast, and of finished runs in
+    # states of version 1.
     final: float | None
     stopped: bool
     reason: Reason  # of the last decision

@@ -67,6 +67,7 @@ class Search(ABC):
     rule: ClassVar[str]  # the name under which the state is saved
     news_level = logging.INFO  # at which new verdicts are logged
     _settings: ClassVar[tuple[str, ...]] = ("horizon", "metric", "best", "target", "dry_run", "non_finite")
+    _unknown_to_version_1: ClassVar[dict[str, Any]] = {}  # settings that came later, and what stood in their place
 
     def __init__(
         self,
@@ -227,7 +228,8 @@ class Search(ABC):
     @classmethod
     def _restored(cls, state: dict[str, Any], **extras: Any) -> Self:
         try:
-            settings = dict(fields(state.get("settings"), cls._settings, "settings"))
+            later = cls._unknown_to_version_1 if state["version"] == 1 else {}
+            settings = {**later, **fields(state.get("settings"), {*cls._settings} - {*later}, "settings")}
             search = cls(**{**settings, "metric": metric_of(settings["metric"])}, **extras)
             search._restore(state)
         except (KeyError, TypeError, AttributeError, ValueError) as error:  # the last is ours; a rule of your own may

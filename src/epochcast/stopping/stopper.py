@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from numpy.typing import ArrayLike
 
-from epochcast.errors import ConfigError, InputError
+from epochcast.errors import ConfigError, EpochcastError, InputError
 from epochcast.forecast import Forecast
 from epochcast.forecaster import Forecaster, Stream, model_and_words, ships
 from epochcast.metric import Metric, as_metric
@@ -18,6 +18,7 @@ from epochcast.schedule import ScheduleLike
 from epochcast.stopping.calibration import SMALLEST_CONFIDENCE, FinishedRuns, Guarantee, calibrate, guarantee_of
 from epochcast.stopping.checks import count, flag, not_negative, number, shown
 from epochcast.stopping.decision import (
+    MIN_SHARE,
     MIN_STEPS,
     Decision,
     Reason,
@@ -26,6 +27,7 @@ from epochcast.stopping.decision import (
     decide,
     final_of,
     rest_of_run,
+    too_early,
 )
 from epochcast.stopping.search import NonFinite, Search
 from epochcast.stopping.state import parsed
@@ -47,9 +49,9 @@ class Stopper(Search):
 
     A run is stopped when its chance to beat the best is at most 1 - `confidence`: with `target="any"` at every step
     up to the horizon, with "final" at the horizon. Without a best nothing is stopped. `goal` is a fixed value to beat
-    in place of the best. No run is stopped before `min_steps` of its values were seen. Runs are checked at every
-    `check_every`-th value, or, if `cutoffs` are given, once at each of these shares of the horizon. A value at step 0
-    is the untrained model's.
+    in place of the best. No run is stopped before `min_steps` of its values were seen, nor before it has come to
+    `min_share` of its horizon. Runs are checked at every `check_every`-th value, or, if `cutoffs` are given, once at
+    each of these shares of the horizon. A value at step 0 is the untrained model's.
 
     A run that leads goes on, unless `stop_leader` holds it against its own best value too: it then ends once it will
     hardly improve any more. A late stop saves little; with `weigh_rest` it takes a smaller chance, 1 - `confidence`
@@ -60,8 +62,9 @@ class Stopper(Search):
     rule = "stopper"
     _settings = (
         *Search._settings,
-        *("confidence", "min_steps", "check_every", "cutoffs", "goal", "stop_leader", "weigh_rest"),
+        *("confidence", "min_steps", "min_share", "check_every", "cutoffs", "goal", "stop_leader", "weigh_rest"),
     )
+    _unknown_to_version_1: ClassVar[dict[str, Any]] = {"min_share": 0.0}
 
     def __init__(
         self,
@@ -72,6 +75,7 @@ class Stopper(Search):
         check_every: int = 1,
         best: float | None = None,
         *,
+        min_share: float = MIN_SHARE,
         cutoffs: Sequence[float] | None = None,
         target: Target = "any",
         goal: float | None = None,
@@ -85,6 +89,9 @@ class Stopper(Search):
         super().__init__(horizon, metric, best=best, target=target, dry_run=dry_run, non_finite=non_finite)
         self.confidence = check_confidence(confidence)
         self.min_steps = count(min_steps, "min_steps")
+        self.min_share = number(min_share, "min_share")
+        if not 0.0 <= self.min_share < 1.0:  # false for NaN too
+            raise InputError(f"min_share={self.min_share} must be a share of the horizon, 0 to less than 1")
         self.check_every = count(check_every, "check_every")
         self.cutoffs = None if cutoffs is None else _shares(cutoffs, self.check_every)
         self.goal = None if goal is None else self._finite(goal, "goal")
@@ -186,7 +193,7 @@ class Stopper(Search):
     def _judge(self, step: float) -> Decision:
         trained = sum(seen > 0.0 for seen in self._steps)
         before = self._steps[-2] if len(self._steps) > 1 else 0.0
-        if trained < self.min_steps:
+        if self._too_early(trained, step):
             return self._decision(step, Reason.WARM_UP)
         if not self._is_checked(before, step, trained):
             return self._decision(step, Reason.NOT_DUE)
@@ -212,9 +219,12 @@ class Stopper(Search):
         chance = (1.0 - self.confidence) * float(rest_of_run(step, self.horizon))
         return min(1.0 - chance, math.nextafter(1.0, 0.0))
 
+    def _too_early(self, values: int, step: float) -> bool:
+        return too_early(values, step, self.horizon, self.min_steps, self.min_share)
+
     def _is_checked(self, before: float, step: float, count: int) -> bool:
         """Whether a run is checked at a step that follows step `before` and brings its `count`-th value."""
-        if count < self.min_steps:
+        if self._too_early(count, step):
             return False
         if self.cutoffs is None:
             return count % self.check_every == 0
@@ -241,7 +251,10 @@ class Stopper(Search):
         return self._forecast
 
     def _imputed(self) -> float | None:
-        return float(self._newest_forecast().final.median())
+        try:
+            return float(self._newest_forecast().final.median())
+        except EpochcastError:  # what cannot be forecast must not keep a run from ending
+            return None
 
     # --- state ---------------------------------------------------------------------------------------------------
 
