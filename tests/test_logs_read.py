@@ -56,8 +56,8 @@ class TestDirectories:
 
     def test_kinds_limit_what_is_read(self, logs: Path) -> None:
         assert [run.kind for run in read_runs(logs, kinds=["jsonl"])] == ["jsonl"]
-        with pytest.raises(InputError, match=r"kinds=\['wandb'\] is unknown"):
-            read_runs(logs, kinds=["wandb"])  # type: ignore[list-item]
+        with pytest.raises(InputError, match=r"kinds=\['neptune'\] is unknown"):
+            read_runs(logs, kinds=["neptune"])  # type: ignore[list-item]
 
     def test_directory_without_logs_gives_no_runs(self, tmp_path: Path) -> None:
         findings = read_runs(tmp_path)

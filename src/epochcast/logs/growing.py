@@ -9,7 +9,7 @@ from pathlib import Path
 from epochcast.errors import InputError
 from epochcast.logs import limits
 from epochcast.logs.directory import Log, find_logs
-from epochcast.logs.read import read_log
+from epochcast.logs.read import gathered, read_log
 from epochcast.logs.run import Findings
 
 _Signature = tuple[tuple[str, int, int], ...]  # of each file: its path, size and time of change
@@ -43,11 +43,7 @@ class GrowingLogs:
         """The runs as they are now."""
         logs, skipped = find_logs(self.root)
         self._readings = {log.path: self._reading_of(log) for log in logs}
-        findings = Findings(self.root, skipped=skipped)
-        for reading in self._readings.values():
-            findings += reading.findings
-            findings.skipped += reading.findings.skipped
-        return findings
+        return gathered(self.root, [reading.findings for reading in self._readings.values()], skipped)
 
     def _reading_of(self, log: Log) -> _Reading:
         # The files are looked at before they are read: what is written in between is read again next time.

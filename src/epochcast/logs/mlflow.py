@@ -60,9 +60,15 @@ def parse(path: Path) -> list[tuple[str, Columns]]:
 
 def _open(path: Path) -> sqlite3.Connection:
     store = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=_WAIT_FOR_LOCK)
+    store.text_factory = _text
     store.execute("PRAGMA query_only = ON")
     store.execute("PRAGMA trusted_schema = OFF")  # a stranger's file may carry functions in its schema
     return store
+
+
+def _text(data: bytes) -> str:
+    """Text of a file that may be damaged; bytes that are not UTF-8 show as replacement characters."""
+    return data.decode("utf-8", errors="replace")
 
 
 def _check_tables(path: Path, store: sqlite3.Connection) -> None:
