@@ -119,6 +119,36 @@ class TestBeingWritten:
         assert refused > 0
 
 
+class TestDamage:
+    def test_text_that_is_not_utf8_is_shown_with_replacement_characters(self, tmp_path: Path) -> None:
+        path = make_store(tmp_path / "mlflow.db", metric_rows("a1", [0.5]))
+        path.write_bytes(path.read_bytes().replace(b"digits", b"dig\xe4ts"))
+        assert [run.name for run in read_runs(path)] == [
+            "mlflow.db/dig\ufffdts/mlp (b1)",
+            "mlflow.db/dig\ufffdts/mlp (a1)",
+        ]
+
+    def test_schema_that_is_not_utf8_raises(self, tmp_path: Path) -> None:
+        path = make_store(tmp_path / "mlflow.db", metric_rows("a1", [0.5]))
+        path.write_bytes(path.read_bytes().replace(b"CREATE TABLE experiments", b"CREATE T\xe4BLE experiments"))
+        with pytest.raises(InputError, match="schema is damaged"):
+            read_runs(path)
+
+    def test_changed_byte_anywhere_gives_a_run_or_leaves_the_store_out(self, tmp_path: Path) -> None:
+        path = make_store(tmp_path / "mlflow.db", metric_rows("a1", [0.5, 0.6]))
+        (tmp_path / "good.csv").write_text("epoch,val_acc\n1,0.5\n")
+        whole = path.read_bytes()
+        written = [place for place, byte in enumerate(whole) if byte]
+        outcomes = set()
+        for place in written[::3]:
+            path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xE4]) + whole[place + 1 :])
+            findings = read_runs(tmp_path)
+            assert "good.csv" in [run.name for run in findings]
+            assert not any("reader failed" in skipped.reason for skipped in findings.skipped)
+            outcomes.add(len(findings.skipped))
+        assert {0, 1} <= outcomes
+
+
 class TestOtherDatabases:
     def test_database_without_the_tables_raises_and_names_what_is_missing(self, tmp_path: Path) -> None:
         path = tmp_path / "other.db"
