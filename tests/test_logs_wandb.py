@@ -199,6 +199,12 @@ class TestRuns:
             (folder / f"run-{run}.wandb").write_bytes(framed(named))
         assert [run.name for run in read_runs(tmp_path)] == ["mlp (aaaa1111)", "mlp (bbbb2222)"]
 
+    def test_files_copied_into_one_folder_are_runs_of_their_own(self, tmp_path: Path) -> None:
+        for run in ("aaaa1111", "bbbb2222"):
+            (tmp_path / f"run-{run}.wandb").write_bytes(framed([field(17, field(8, b"mlp")), *log(2)]))
+        assert [run.name for run in read_runs(tmp_path)] == ["mlp (aaaa1111)", "mlp (bbbb2222)"]
+        assert [run.path.name for run in read_runs(tmp_path)] == ["run-aaaa1111.wandb", "run-bbbb2222.wandb"]
+
     def test_summary_counts_only_where_there_is_no_history(self, tmp_path: Path) -> None:
         files = write(tmp_path, framed(log(5))).parent / "files"
         files.mkdir()

@@ -117,8 +117,10 @@ def find_logs(root: Path) -> tuple[list[Log], list[Skipped]]:
     for place, paths in groups.items():
         kind = _kind_of(paths[0])
         if kind == "wandb":
-            folder = wandb.run_folder(max(paths, key=wandb.start_time))
-            logs[place] = Log(kind, _name(root, folder), tuple(paths), folder)
+            newest = max(paths, key=wandb.start_time)
+            folder = wandb.run_folder(newest)
+            folder = folder if folder is not None and root in (folder, *folder.parents) else None
+            logs[place] = Log(kind, _name(root, folder or newest), tuple(paths), folder)
         elif kind is not None:
             logs[place] = Log(kind, _name(root, place), tuple(paths), place if kind == "tensorboard" else None)
     if len(logs) > limits.MAX_RUNS:

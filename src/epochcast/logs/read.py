@@ -18,6 +18,7 @@ from epochcast.logs.run import Findings, Kind, Run, Skipped, list_names
 
 _HEAD_BYTES = 4096
 _SHORT_ID = 8
+_TRACKERS: tuple[Kind, ...] = ("mlflow", "wandb")  # whose users name runs, and may name two alike
 
 
 @dataclass(frozen=True)
@@ -76,12 +77,12 @@ def gathered(path: Path, parts: Iterable[Findings], skipped: Iterable[Skipped]) 
         findings.skipped += part.skipped
     shared = {name for name, count in Counter(run.name for run in findings).items() if count > 1}
     if shared:
-        findings[:] = [_with_id(run) if run.name in shared and run.path.is_dir() else run for run in findings]
+        findings[:] = [_with_id(run) if run.name in shared and run.kind in _TRACKERS else run for run in findings]
     return findings
 
 
 def _with_id(run: Run) -> Run:
-    return replace(run, name=f"{run.name} ({run.path.name.rpartition('-')[2][:_SHORT_ID]})")
+    return replace(run, name=f"{run.name} ({run.path.stem.rpartition('-')[2][:_SHORT_ID]})")
 
 
 def read_column(

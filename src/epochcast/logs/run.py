@@ -89,6 +89,11 @@ def shown(name: str) -> str:
     return short if short.isprintable() and short.strip() else repr(short)
 
 
+def printable(text: str) -> str:
+    """A sentence as it may be printed, whatever names and paths it quotes."""
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+
+
 def list_names(names: Iterable[str]) -> str:
     """Names for an error message, sorted."""
     return _listed([shown(name) for name in sorted(names)])

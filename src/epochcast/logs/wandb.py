@@ -163,12 +163,13 @@ def _json(value: str) -> Any:
         raise WireError(f"{value[:40]!r} is not JSON ({error})") from None
 
 
-def run_folder(path: Path) -> Path:
-    """The folder of the run that a file of this client belongs to."""
-    return path.parent.parent if path.parent.name == FILES else path.parent
+def run_folder(path: Path) -> Path | None:
+    """The folder of the run that a file of this client lies in, where it still lies in such a folder."""
+    folder = path.parent.parent if path.parent.name == FILES else path.parent
+    return folder if _FOLDER.fullmatch(folder.name) else None
 
 
 def without_summaries_of_known_runs(paths: Sequence[Path]) -> Iterator[Path]:
     """Files without the summaries of runs whose history is there too."""
-    known = {run_folder(path) for path in paths if path.suffix == SUFFIX or path.name == HISTORY}
+    known = {run_folder(path) for path in paths if path.suffix == SUFFIX or path.name == HISTORY} - {None}
     return (path for path in paths if path.name != SUMMARY or run_folder(path) not in known)

@@ -16,6 +16,7 @@ from epochcast.forecast import Forecast
 Target = Literal["any", "final"]
 TARGETS = ("any", "final")
 COVERAGE = 0.9  # of the interval told with a decision
+MIN_STEPS = 4  # values of a run before it may be stopped
 
 
 class Reason(Enum):
