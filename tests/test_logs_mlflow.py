@@ -68,6 +68,13 @@ class TestStore:
         run = read_runs(make_store(tmp_path / "mlflow.db", rows))[1]
         assert run.metrics["acc"].values.tolist() == [0.9]
 
+    def test_step_that_goes_back_drops_the_dead_attempt(self, tmp_path: Path) -> None:
+        rows = [("acc", 0.1, step, "a1", step, 0) for step in range(1, 31)]
+        rows += [("acc", 0.9, 100 + step, "a1", step, 0) for step in range(1, 11)]
+        run = read_runs(make_store(tmp_path / "mlflow.db", rows))[1]
+        assert run.metrics["acc"].values.tolist() == [0.9] * 10
+        assert run.restarted == {"acc"}
+
     def test_store_in_a_directory_with_odd_characters_is_opened(self, tmp_path: Path) -> None:
         folder = tmp_path / "a?mode=rw#b %41"
         folder.mkdir()

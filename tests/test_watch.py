@@ -197,6 +197,7 @@ def test_draws_count_the_values_that_a_run_goes_on_to_log() -> None:
     every_fifth = np.arange(5.0, 51.0, 5.0)
     assert chance.draws(every_fifth, np.array([55.0, 75.0, 100.0])).sum() == pytest.approx(10.0)
     assert chance.draws(np.array([99.0]), np.array([100.0])).tolist() == [1.0]
+    assert np.isfinite(chance.draws(np.array([1.0, np.nextafter(1.0, 2.0)]), np.array([2.0, 1e9]))).all()
 
 
 # --- growing files -----------------------------------------------------------------------------------------------
@@ -390,6 +391,8 @@ def test_refresh_run_that_starts_again_is_judged_by_its_living_attempt(tmp_path:
         file.writelines(f"{step},0.3\n" for step in range(1, 11))
     row = watched.refresh().rows[0]
     assert (row.step, row.value, row.best) == (10, 0.3, 0.3)
+    assert "1 run started again, such as run.csv" in watched.refresh().notes[0]
+    assert "starts again at epoch 1: left out 30 of 40 values" in row.to_dict()["log_notes"][0]
 
 
 def test_refresh_damaged_files_end_nothing_and_are_all_named(tmp_path: Path) -> None:
@@ -553,6 +556,17 @@ def test_table_with_too_many_rows_counts_those_left_out(runs: Path) -> None:
 def test_show_once_with_a_problem_raises(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no training logs"):
         show(watcher(tmp_path), Console(file=StringIO()), interval=1.0, once=True, as_json=False)
+
+
+def test_show_once_as_json_with_a_problem_names_the_files_left_out_and_raises(tmp_path: Path) -> None:
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text("epoch,val_acc\n1,high\n2,0.5\n")
+    console = Console(file=StringIO())
+    with pytest.raises(InputError, match="no training logs"):
+        show(watcher(tmp_path), console, interval=1.0, once=True, as_json=True)
+    assert isinstance(console.file, StringIO)
+    answer = json.loads(console.file.getvalue())
+    assert [Path(entry["path"]).name for entry in answer["left_out"]] == ["a.csv", "b.csv"]
 
 
 def test_show_interval_not_positive_raises(tmp_path: Path) -> None:

@@ -55,6 +55,10 @@ class _Dead:
             sentence = f"{again}: left out {lost} of {count} values, of the attempt before"
             self._columns.setdefault(sentence, []).append(column)
 
+    @property
+    def columns(self) -> frozenset[str]:
+        return frozenset(column for columns in self._columns.values() for column in columns)
+
     def notes(self) -> list[str]:
         return [f"{list_names(columns)}: {sentence}" for sentence, columns in self._columns.items()]
 
@@ -157,7 +161,7 @@ class Columns:
                 dropped = f"{len(steps) - len(series.steps)} of {len(steps)} values"
                 notes.append(f"{shown(column)}: left out {dropped}, each followed by another of the same {axis.name}")
             metrics[column] = series
-        return Run(name, path, kind, metrics, axis.name, tuple(notes))
+        return Run(name, path, kind, metrics, axis.name, tuple(notes), dead.columns)
 
     def _axis(self, step_column: str | None) -> _Axis:
         if self.rows_are_steps and step_column in (None, "step"):

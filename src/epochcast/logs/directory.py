@@ -70,8 +70,12 @@ class _Walk:
             files = (directory / mlruns.META, *self._below(directory / mlruns.METRICS, depth))
             self.stored.append(Log("mlflow", _name_of_store(self.root, directory), files, directory))
         for entry in entries:
-            if not (is_stored and entry.name in (mlruns.METRICS, *mlruns.OTHER_FOLDERS)):
+            if is_stored and entry.name in (mlruns.METRICS, *mlruns.OTHER_FOLDERS):
+                continue
+            try:
                 self._visit_entry(directory / entry.name, entry, depth)
+            except OSError as error:  # of a file system that fails
+                self.skipped.append(Skipped(directory / entry.name, error.strerror or str(error)))
 
     def _visit_entry(self, path: Path, entry: os.DirEntry[str], depth: int) -> None:
         if entry.is_symlink():

@@ -34,6 +34,7 @@ class Run:
     metrics: dict[str, Series]
     step_name: str | None  # what the log calls its steps; None: values were counted 1, 2, 3, ...
     notes: tuple[str, ...] = ()  # what the reader left out or changed, one sentence each
+    restarted: frozenset[str] = frozenset()  # metrics that started again, of which only the last attempt is here
 
     def metric(self, name: str | None = None) -> tuple[str, Series]:
         """The metric of that name, or the only one there is."""

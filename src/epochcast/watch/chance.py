@@ -20,6 +20,7 @@ _PLACES = 64  # of a run, to which its newest step is rounded up: runs at the sa
 _MOST_DRAWS = 100.0  # of noise: the tails of a forecast are not known well enough to draw from them more often
 _MOST_SHARED = 0.999
 _GAPS = 10  # between the newest values, that tell how often a run logs
+_SMALLEST_GAP = 1e-6  # as a share of the rest of the run, lest the count overflow
 _LEAST = 1e-12
 _SHARED = ndtri((np.arange(48) + 0.5) / 48)  # equally likely values of what is shared, which is standard normal
 
@@ -40,7 +41,7 @@ def draws(steps: Array, asked: Array) -> Array:
     gaps = np.diff(steps[-_GAPS - 1 :])
     gap = float(np.median(gaps)) if len(gaps) else max(float(steps[-1]), 1.0)
     borders = np.concatenate([steps[-1:], (asked[1:] + asked[:-1]) / 2.0, asked[-1:]])
-    counts = np.diff(borders) / gap
+    counts: Array = np.diff(borders) / max(gap, _SMALLEST_GAP * (borders[-1] - borders[0]))
     counts *= min(1.0, _MOST_DRAWS / counts.sum())
     counts[-1] = max(counts[-1], 1.0)
     return counts

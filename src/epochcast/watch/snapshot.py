@@ -37,7 +37,8 @@ class Row:
     best: float | None = None  # the best value so far
     final: tuple[float, float, float] | None = None  # at the horizon: median, and low and high of a 90 % interval
     probability: float | None = None  # that the best value it will reach beats the best of the other runs so far
-    note: str | None = None
+    note: str | None = None  # why it cannot be used
+    log_notes: tuple[str, ...] = ()  # what the reader of its log left out or changed
 
     @property
     def outlook(self) -> float | None:
@@ -56,6 +57,7 @@ class Row:
             "forecast": None if self.final is None else dict(zip(("median", "low", "high"), self.final, strict=True)),
             "probability": self.probability,
             "note": self.note,
+            "log_notes": list(self.log_notes),
         }
 
 

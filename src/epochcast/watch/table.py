@@ -43,9 +43,10 @@ def show(watcher: Watcher, console: Console, *, interval: float, once: bool, as_
     on_screen = console.is_terminal and not as_json
     if once:
         snapshot = _first_look(watcher, console) if on_screen else watcher.refresh()
+        if as_json or snapshot.problem is None:
+            _write(snapshot, console, as_json)
         if snapshot.problem is not None:
             raise InputError(snapshot.problem)
-        _write(snapshot, console, as_json)
         return
     try:
         if not on_screen:

@@ -178,6 +178,7 @@ class Watcher:
                 final=final,
                 probability=chance if final else None,
                 note=run.error,
+                log_notes=run.run.notes,
             )
 
     def _verdict(self, run: Watched, best: float | None, rival: float | None, chance: float | None) -> Verdict:
@@ -248,6 +249,9 @@ class Watcher:
             yield f"{files} left out, such as {first.path}: {first.reason}{others}"
         if bad := [run for run in runs if run.error is not None]:
             yield f"{_count(len(bad))} cannot be used, such as {shown(bad[0].run.name)}: {bad[0].error}"
+        if again := [run for run in runs if self.column in run.run.restarted]:
+            first_name = shown(again[0].run.name)
+            yield f"{_count(len(again))} started again, such as {first_name}: only the last attempt is shown"
         if wrong := sum(run.contradicts for run in runs):
             better = "smaller" if self.metric.minimize else "larger"
             yield (
