@@ -142,11 +142,14 @@ _PRESETS: dict[str, Metric] = {
         name: Metric(name, False, UNIT_INTERVAL, UNIT_INTERVAL)
         for name in ("accuracy", "balanced_accuracy", "auc", "f1", "precision", "recall", "iou", "dice", "map", "ssim")
     },
+    "bleu": Metric("bleu", False, UNIT_INTERVAL, UNIT_INTERVAL),  # sacrebleu's 0 to 100 is bleu%
     "error": Metric("error", True, UNIT_INTERVAL, UNIT_INTERVAL),
     "wer": Metric("wer", True, (0.0, _INF), UNIT_INTERVAL),
     "r2": Metric("r2", False, (-_INF, 1.0), UNIT_INTERVAL),
     "perplexity": Metric("perplexity", True, (1.0, _INF)),
-    **{name: Metric(name, True, (0.0, _INF)) for name in ("log_loss", "loss", "mse", "rmse", "mae")},
+    # nll is that of discrete data, which cannot be negative; a density's may be, and takes a Metric without bounds.
+    **{name: Metric(name, True, (0.0, _INF)) for name in ("log_loss", "loss", "nll", "mse", "rmse", "mae")},
+    "reward": Metric("reward", False),  # the return of an agent: no bounds, the scale follows the run
     "unit": Metric.unit(),
 }
 
