@@ -1,9 +1,12 @@
-"""What commands share: reading lists from options, tables, and a progress bar."""
+"""What commands share: reading lists from options, JSON, tables, and a progress bar."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from rich.box import SIMPLE
 from rich.console import Console
@@ -13,16 +16,32 @@ from epochcast.errors import InputError
 
 
 def floats(text: str) -> list[float]:
-    """Numbers separated by commas."""
+    """Finite numbers separated by commas."""
     try:
-        return [float(part) for part in text.split(",")]
+        numbers = [float(part) for part in text.split(",")]
     except ValueError:
-        raise InputError(f"{text!r} must be numbers separated by commas") from None
+        numbers = []
+    if not numbers or not all(math.isfinite(number) for number in numbers):
+        raise InputError(f"{text!r} must be finite numbers separated by commas")
+    return numbers
 
 
 def words(text: str) -> list[str]:
     """Names separated by commas; none of an empty text."""
     return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def as_json(data: Any, *, indent: int | None = None) -> str:
+    """JSON that every reader takes: it has no word for NaN and infinities, so they are null."""
+    return json.dumps(_without_nan(data), indent=indent, allow_nan=False)
+
+
+def _without_nan(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _without_nan(item) for key, item in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [_without_nan(item) for item in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
 def plain_table(title: str | None = None) -> Table:

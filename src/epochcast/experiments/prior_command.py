@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from epochcast.console import as_json as json_text
 from epochcast.console import floats, plain_table, progress, words
 from epochcast.errors import InputError
 
@@ -91,7 +91,7 @@ def _evaluate_model(model: str, curves: int, seed: int, shares: list[float], as_
         scores = prior.evaluate(engine, curves, seed, shares, advance)
     rows = [prior.row(engine.name, score) for score in scores]
     if as_json:
-        typer.echo(json.dumps([row.to_dict() for row in rows]))
+        typer.echo(json_text([row.to_dict() for row in rows]))
     else:
         Console().print(_model_table(rows, f"{engine.name}: log-likelihood of {curves} prior curves, seed {seed}"))
 
@@ -120,7 +120,7 @@ def _tell(comparison: Comparison, reference: str, as_json: bool) -> None:
     from epochcast.experiments import prior_tables
 
     if as_json:
-        typer.echo(json.dumps([asdict(line) for line in prior_tables.lines(comparison, reference)]))
+        typer.echo(json_text([asdict(line) for line in prior_tables.lines(comparison, reference)]))
     else:
         typer.echo(prior_tables.as_markdown(comparison, reference))
     for key, reason in comparison.failures.items():
