@@ -67,7 +67,10 @@ class Metric:
         base = key.removesuffix("%")
         metric = _PRESETS.get(base)
         if metric is None:
-            raise InputError(f"metric {name!r} is unknown; choose from {', '.join(sorted(_PRESETS))} or make a Metric")
+            raise InputError(
+                f"metric {name!r} is unknown; choose from {', '.join(sorted(_PRESETS))}, "
+                "or make a Metric (on the command line --minimize or --maximize)"
+            )
         if key != base:
             if metric.soft != UNIT_INTERVAL:
                 raise InputError(f"metric {name!r}: {base} is not a share of one, so it has no percentages; drop the %")

@@ -10,7 +10,7 @@ import io
 import os
 import sys
 import warnings
-from typing import TextIO
+from typing import Any, TextIO
 
 from epochcast.errors import EpochcastError
 
@@ -26,12 +26,11 @@ def main() -> None:
         sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a character of a chart gets a ? for it
     try:
         try:
-            from epochcast.cli.commands import app
-
-            app()
+            code = _run()
         finally:
             if sys.stdout is not None:
                 sys.stdout.flush()  # a full disk shows here, and not after the last line of Python
+        sys.exit(code)
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
     except EpochcastError as error:
@@ -45,6 +44,25 @@ def main() -> None:
         where = "standard output" if error.filename is None else str(error.filename)
         _tell(f"{where}: {error.strerror or error}; give a path that can be written, on a disk that has room")
         sys.exit(_BAD_INPUT)
+
+
+def _run() -> int:
+    """Run the command that was asked for; its exit code."""
+    import typer
+
+    from epochcast.cli.commands import app
+
+    usage_error: Any = typer.BadParameter.__mro__[1]  # click's, which typer brings along in some versions
+    try:
+        return int(app(prog_name="epochcast", standalone_mode=False) or 0)
+    except typer.Abort:
+        return _INTERRUPTED
+    except usage_error as error:
+        if type(error).__name__ != "NoArgsIsHelpError":  # the help was printed
+            context = getattr(error, "ctx", None)
+            asked = "epochcast" if context is None else context.command_path
+            _tell(f"{error.format_message().rstrip('.')}; see {asked} --help")
+        return _BAD_INPUT
 
 
 def _tell(message: str) -> None:

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from epochcast.cli.metric import MetricWords
-from epochcast.cli.options import HardOption, JsonOption, MinimizeOption, ModelOption, SoftOption
+from epochcast.cli.options import HardOption, JsonOption, MinimizeOption, ModelOption, SoftOption, whole
 from epochcast.console import as_json as json_text
 from epochcast.console import floats, progress, words
 from epochcast.metric import Metric
@@ -42,7 +42,12 @@ def evaluate_real(
     hard: HardOption = None,
     soft: SoftOption = None,
     horizon: Annotated[
-        int | None, typer.Option(help="of logs: the step at which runs were to end; each one's own last by default")
+        int | None,
+        typer.Option(
+            parser=whole,
+            metavar="INTEGER",
+            help="of logs: the step at which runs were to end; each one's own last by default",
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="seed of the curves")] = 0,
     jobs: Annotated[int, typer.Option(help="processes to compute with")] = 1,
@@ -87,7 +92,12 @@ def evaluate_stopping(
     hard: HardOption = None,
     soft: SoftOption = None,
     horizon: Annotated[
-        int | None, typer.Option(help="of logs: the step at which runs were to end; that of the longest by default")
+        int | None,
+        typer.Option(
+            parser=whole,
+            metavar="INTEGER",
+            help="of logs: the step at which runs were to end; that of the longest by default",
+        ),
     ] = None,
     confidence: Annotated[str, typer.Option(help="confidences of the rule")] = "0.9,0.95,0.99,0.999",
     orders: Annotated[int, typer.Option(help="random orders of the runs, per task")] = 40,

@@ -22,7 +22,8 @@ from epochcast.cli.options import (
     ScheduleOption,
     SoftOption,
     StepColumnOption,
-    finite,
+    number,
+    whole,
 )
 from epochcast.console import as_json as json_text
 from epochcast.console import floats, progress
@@ -58,12 +59,16 @@ def forecast(
     hard: HardOption = None,
     soft: SoftOption = None,
     cutoff: Annotated[
-        int | None, typer.Option(help="use only the first values; the rest is drawn as the truth")
+        int | None,
+        typer.Option(parser=whole, metavar="INTEGER", help="use only the first values; the rest is drawn as the truth"),
     ] = None,
     untrained: Annotated[
-        float | None, typer.Option(callback=finite, help="the metric of the untrained model, for losses")
+        float | None,
+        typer.Option(parser=number, metavar="NUMBER", help="the metric of the untrained model, for losses"),
     ] = None,
-    best: Annotated[float | None, typer.Option(callback=finite, help="report the probability to beat this")] = None,
+    best: Annotated[
+        float | None, typer.Option(parser=number, metavar="NUMBER", help="report the probability to beat this")
+    ] = None,
     missing: Annotated[str, typer.Option(help="what to do with NaN: error or drop")] = "error",
     schedule: ScheduleOption = None,
     model: ModelOption = "default",

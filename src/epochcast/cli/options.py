@@ -7,17 +7,32 @@ from typing import Annotated
 
 import typer
 
-from epochcast.errors import InputError
+_LONGEST_SHOWN = 40  # characters of a value in an error message
 
 
-def finite(param: typer.CallbackParam, value: float | None) -> float | None:
-    """Refuse NaN and infinities, which Python reads as numbers."""
-    if value is not None and not math.isfinite(value):
-        raise InputError(f"{param.opts[0]} {value} is not a finite number; give one, or leave the option out")
+def number(text: str) -> float:
+    """A finite number: Python would read nan and inf as numbers, too."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise typer.BadParameter(f"{str(text)[:_LONGEST_SHOWN]} is not a finite number")
     return value
 
 
-HorizonOption = Annotated[int, typer.Option("--horizon", help="the step at which the run is planned to end")]
+def whole(text: str) -> int:
+    """A whole number."""
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"{str(text)[:_LONGEST_SHOWN]} is not a whole number") from None
+
+
+HorizonOption = Annotated[
+    int,
+    typer.Option("--horizon", parser=whole, metavar="INTEGER", help="the step at which the run is planned to end"),
+]
 ModelOption = Annotated[str, typer.Option("--model", help="a shipped model, or the path of an .onnx file")]
 ScheduleOption = Annotated[
     str | None,
@@ -26,7 +41,6 @@ ScheduleOption = Annotated[
 StepColumnOption = Annotated[
     str | None, typer.Option("--step-column", help="the column that counts the steps, if not found")
 ]
-BestOption = Annotated[float | None, typer.Option("--best", callback=finite, help="a value to beat")]
 JsonOption = Annotated[bool, typer.Option("--json", help="print JSON instead of a table")]
 
 MinimizeOption = Annotated[

@@ -18,7 +18,7 @@ from epochcast.cli.options import (
     ScheduleOption,
     SoftOption,
     StepColumnOption,
-    finite,
+    number,
 )
 
 
@@ -34,11 +34,13 @@ def watch(
     hard: HardOption = None,
     soft: SoftOption = None,
     confidence: Annotated[
-        float, typer.Option(callback=finite, help="a run is hopeless if it loses with this probability")
+        float, typer.Option(parser=number, metavar="NUMBER", help="a run is hopeless if it loses with this probability")
     ] = 0.95,
-    best: Annotated[float | None, typer.Option(callback=finite, help="a value to beat from elsewhere")] = None,
+    best: Annotated[
+        float | None, typer.Option(parser=number, metavar="NUMBER", help="a value to beat from elsewhere")
+    ] = None,
     step_column: StepColumnOption = None,
-    interval: Annotated[float, typer.Option(callback=finite, help="seconds between two looks")] = 2.0,
+    interval: Annotated[float, typer.Option(parser=number, metavar="NUMBER", help="seconds between two looks")] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="look once instead of until interrupted")] = False,
     schedule: ScheduleOption = None,
     model: ModelOption = "default",
