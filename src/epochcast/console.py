@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE
@@ -31,6 +32,15 @@ def words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
+def make_folder(path: Path | None) -> None:
+    """Make the folder that results will be written to: what prevents it is told before the work, not after it."""
+    try:
+        if path is not None:
+            path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path} cannot be a folder: {error.strerror or error}; choose another --out") from None
+
+
 def as_json(data: Any, *, indent: int | None = None) -> str:
     """JSON that every reader takes: it has no word for NaN and infinities, so they are null."""
     return json.dumps(_without_nan(data), indent=indent, allow_nan=False)
@@ -50,10 +60,11 @@ def plain_table(title: str | None = None) -> Table:
 
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on the error stream; tell it how much is done, and of how much."""
+    """A bar on the error stream, if that is a terminal; tell it how much is done, and of how much."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -68,7 +68,7 @@ class Metric:
         metric = _PRESETS.get(base)
         if metric is None:
             raise InputError(
-                f"metric {name!r} is unknown; choose from {', '.join(sorted(_PRESETS))}, "
+                f"metric {reprlib.repr(name)} is unknown; choose from {', '.join(sorted(_PRESETS))}, "
                 "or make a Metric (on the command line --minimize or --maximize)"
             )
         if key != base:

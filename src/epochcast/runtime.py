@@ -76,7 +76,7 @@ def _session(files: ModelFiles, threads: int) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # what is wrong is raised, not printed
     try:
         return onnxruntime.InferenceSession(str(files.graph), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its errors have no other base in common

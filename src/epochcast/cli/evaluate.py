@@ -11,7 +11,7 @@ from rich.console import Console
 from epochcast.cli.metric import MetricWords
 from epochcast.cli.options import HardOption, JsonOption, MinimizeOption, ModelOption, SoftOption, whole
 from epochcast.console import as_json as json_text
-from epochcast.console import floats, progress, words
+from epochcast.console import floats, make_folder, progress, words
 from epochcast.metric import Metric
 
 MetricOption = Annotated[
@@ -49,7 +49,7 @@ def evaluate_real(
             help="of logs: the step at which runs were to end; each one's own last by default",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="seed of the curves")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="seed of the curves")] = 0,
     jobs: Annotated[int, typer.Option(help="processes to compute with")] = 1,
     cache: Annotated[Path | None, typer.Option(help="file of finished scores, to go on from")] = None,
     out: Annotated[Path | None, typer.Option(help="folder for the report and its pictures")] = None,
@@ -62,6 +62,7 @@ def evaluate_real(
 
     plan = Plan(tuple(words(engines)), tuple(floats(cutoffs)), curves, sampler_curves, tuple(words(sampled_on)), seed)
     measured = _measured(metric, kind, minimize, hard, soft)
+    make_folder(out)
     paths, chosen = tuple(data or ["digits_bench"]), tuple(words(benchmarks))
     with progress("scoring") as advance:
         findings = study(Request(paths, plan, chosen, metric, measured, skip_bad, horizon), cache, jobs, advance)
@@ -102,7 +103,7 @@ def evaluate_stopping(
     confidence: Annotated[str, typer.Option(help="confidences of the rule")] = "0.9,0.95,0.99,0.999",
     orders: Annotated[int, typer.Option(help="random orders of the runs, per task")] = 40,
     curves: Annotated[int | None, typer.Option(help="runs per task, drawn at random; all by default")] = None,
-    seed: Annotated[int, typer.Option(help="seed of the orders")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="seed of the orders")] = 0,
     cache: Annotated[Path | None, typer.Option(help="file of finished tasks, to go on from")] = None,
     jobs: Annotated[int, typer.Option(help="processes to compute with")] = 1,
     out: Annotated[Path | None, typer.Option(help="folder for the tables and pictures")] = None,
@@ -117,6 +118,7 @@ def evaluate_stopping(
 
     settings = Settings(orders, confidences=tuple(floats(confidence)), curves=curves, seed=seed)
     measured = _measured(metric, kind, minimize, hard, soft)
+    make_folder(out)
     names = None if benchmarks is None else words(benchmarks)
     store = None if cache is None else Store(cache)
     with progress(f"{model} on the tasks") as advance:
