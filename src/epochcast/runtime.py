@@ -60,6 +60,7 @@ def load_network(name: str | Path, threads: int = 1) -> SetEngine | StreamEngine
         raise WeightsError(f"{files.weights.name} does not say which network it belongs to") from None
     session = _session(files, threads)
     engine: SetEngine | StreamEngine
+    _check_inputs(files, session, config["model"])
     if layout == "set":
         engine = SetEngine(files.name, session, config, arrays)
     else:
@@ -100,8 +101,34 @@ def _session(files: ModelFiles, threads: int) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    return onnxruntime.InferenceSession(str(files.graph), options, providers=["CPUExecutionProvider"])
+    options.log_severity_level = 4  # what is wrong is raised, not printed
+    try:
+        return onnxruntime.InferenceSession(str(files.graph), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its errors have no other base in common
+        reason = " ".join(str(error).split())[:200]
+        raise WeightsError(f"{files.graph} cannot be read as a network: {reason}; export it again") from None
+
+
+def _check_inputs(files: ModelFiles, session: Any, model: dict[str, Any]) -> None:
+    """Raise unless the graph takes what a network of this configuration is fed."""
+    found = {entry.name: [size for size in entry.shape if isinstance(size, int)] for entry in session.get_inputs()}
+    wanted = _inputs_of(model)
+    if found.keys() != wanted.keys() or any(sizes not in (None, found[name]) for name, sizes in wanted.items()):
+        raise WeightsError(
+            f"{files.graph.name} is not the network that {files.weights.name} describes; export both again"
+        )
+
+
+def _inputs_of(model: dict[str, Any]) -> dict[str, list[int] | None]:
+    """The inputs of a network by name, and the sizes that its graph fixes, where its configuration tells them."""
+    if model["layout"] == "set":
+        return dict.fromkeys(("steps", "values", "observed", "queries", "hidden"))
+    last, heads, width = model["layers"] - 1, model["heads"], model["width"]
+    return {
+        **dict.fromkeys(("tokens", "positions", "hidden", "cutoff_features", "query_features")),
+        **{f"past.{layer}": [2, heads, width // heads] for layer in range(last)},
+        **{f"past.{last}.{part}": [width] for part in ("key", "value")},
+    }
 
 
 def _chunks(curves: Curves, queries: Array) -> Iterator[tuple[slice, Curves]]:

@@ -25,6 +25,7 @@ from epochcast.errors import WeightsError
 
 FOLDER = Path(__file__).parent / "models"
 DEFAULT = "default"
+_LONGEST_SHOWN = 200
 _NAME = re.compile(r"^[a-z0-9][a-z0-9._-]*$")
 
 
@@ -86,19 +87,26 @@ def find(name: str | Path) -> ModelFiles:
         graph = Path(name)
         weights = graph.with_suffix(".safetensors")
         for file in (graph, weights):
-            if not file.is_file():
-                raise WeightsError(f"{file} does not exist; train a model with: epochcast train --out {graph.parent}")
+            if not os.path.isfile(file):  # unlike Path.is_file it answers for names too long for the system, too
+                folder = _shown(graph.parent)
+                raise WeightsError(f"{_shown(file)} does not exist; train a model with: epochcast train --out {folder}")
         return ModelFiles(graph.stem, graph, weights, {})
     if not _NAME.match(name):
-        raise WeightsError(f"model name {name!r} must match {_NAME.pattern}")
+        raise WeightsError(f"model name {_shown(name)!r} must match {_NAME.pattern}")
     known = registry()
     name = known["default"] if name == DEFAULT else name
     if name not in known["models"]:
-        raise WeightsError(f"model {name!r} is unknown; shipped are {', '.join(models())}")
+        raise WeightsError(f"model {_shown(name)!r} is unknown; shipped are {', '.join(models())}")
     entry = known["models"][name]
     for file, digest in entry["sha256"].items():
         _check_digest(FOLDER / file, digest)
     return ModelFiles(name, FOLDER / f"{name}.onnx", FOLDER / f"{name}.safetensors", entry["card"])
+
+
+def _shown(name: str | Path) -> str:
+    """A name for an error message, cut where it is too long to read."""
+    text = str(name)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 @cache  # once per process: a file that ships does not change under a running program

@@ -81,6 +81,11 @@ class Columns:
     def __contains__(self, name: str) -> bool:
         return name in self._numbers
 
+    @property
+    def names(self) -> list[str]:
+        """The columns that there are."""
+        return list(self._numbers)
+
     def declare(self, name: str) -> None:
         """Make a column that may stay empty."""
         if name in self._numbers:

@@ -12,9 +12,10 @@ from typing import TextIO, get_args
 
 from epochcast.curve import Array
 from epochcast.errors import InputError
-from epochcast.logs import csv, jsonl, limits, mlflow, mlruns, tensorboard, transformers, wandb
+from epochcast.logs import csv, document, jsonl, limits, mlflow, mlruns, tensorboard, transformers, wandb
+from epochcast.logs.columns import Columns
 from epochcast.logs.directory import Log, find_logs
-from epochcast.logs.run import Findings, Kind, Run, Skipped, list_names
+from epochcast.logs.run import Findings, Kind, Run, Skipped, list_names, shown
 
 _HEAD_BYTES = 4096
 _SHORT_ID = 8
@@ -37,6 +38,7 @@ class _Request:
 
     step_column: str | None = None
     only: Collection[str] | None = None  # columns that must be numbers; None: all
+    run: str | None = None  # the run wanted, where there are several
 
 
 def read_runs(
@@ -86,19 +88,24 @@ def _with_id(run: Run) -> Run:
 
 
 def read_column(
-    source: str | os.PathLike[str] | TextIO, column: str | None = None, *, step_column: str | None = None
+    source: str | os.PathLike[str] | TextIO,
+    column: str | None = None,
+    *,
+    step_column: str | None = None,
+    run: str | None = None,
 ) -> Column:
-    """One column of one run: from a log file, a directory that holds a single run, a text stream, or '-' (stdin).
+    """One column of one run: from a log file, a store or directory of runs, a text stream, or '-' (stdin).
 
-    `column` may be left out where there is only one. Other columns of a table need not be numbers.
+    `column` may be left out where there is only one, and so may `run`, its name as `read_runs` tells it or the end or
+    the beginning of that. Other columns of a table need not be numbers.
     """
     only = None if column is None else [name for name in (column, step_column) if name is not None]
-    request = _Request(step_column, only)
+    request = _Request(step_column, only, run)
     if isinstance(source, str) and source == "-":
         source = sys.stdin
-    run = _run_at(Path(source), request) if isinstance(source, (str, os.PathLike)) else _run_in(source, request)
-    name, series = run.metric(column)
-    return Column(name, series.steps, series.values, run)
+    found = _run_at(Path(source), request) if isinstance(source, (str, os.PathLike)) else _run_in(source, request)
+    name, series = found.metric(column)
+    return Column(name, series.steps, series.values, found)
 
 
 def _run_at(path: Path, request: _Request) -> Run:
@@ -107,10 +114,23 @@ def _run_at(path: Path, request: _Request) -> Run:
     else:
         log = Log(_kind_of_content(path), path.name, (path,))
         findings = Findings(path, *_read_log(log, request))
-    if len(findings) != 1:
-        reasons = "".join(f"; {skipped.path}: {skipped.reason}" for skipped in findings.skipped[:3])
-        raise InputError(f"{path} holds {len(findings)} runs, not one: {list_names(r.name for r in findings)}{reasons}")
-    return findings[0]
+    wanted = findings if request.run is None else _named(findings, request.run)
+    if len(wanted) == 1:
+        return wanted[0]
+    names = list_names(found.name for found in (wanted or findings))
+    reasons = "".join(f"; {skipped.path}: {skipped.reason}" for skipped in findings.skipped[:3])
+    if request.run is not None:
+        raise InputError(f"{path} holds {len(wanted)} runs named {shown(request.run)}, not one: {names}{reasons}")
+    way_out = "; name one with run= (--run)" if wanted else ""
+    raise InputError(f"{path} holds {len(wanted)} runs, not one: {names}{way_out}{reasons}")
+
+
+def _named(findings: Findings, name: str) -> list[Run]:
+    """The run of that name, or those whose names begin or end with it: most are `folder/file` or `store/run`."""
+    exact = [found for found in findings if found.name == name]
+    return exact or [
+        found for found in findings if found.name.endswith(f"/{name}") or found.name.startswith(f"{name}/")
+    ]
 
 
 def _run_in(stream: TextIO, request: _Request) -> Run:
@@ -123,10 +143,9 @@ def _run_in(stream: TextIO, request: _Request) -> Run:
     if len(text) > limits.MAX_BYTES:
         raise limits.too_large(source, "characters", limits.MAX_BYTES)
     data = text.encode("utf-8", errors="surrogatepass")
-    if text.lstrip().startswith("{"):
-        return jsonl.parse(data, source).run(source, Path(source), "jsonl", request.step_column)
-    columns = csv.parse(data, source, finished=True, only=request.only)
-    return columns.run(source, Path(source), "csv", request.step_column)
+    kind = _kind_of_head(data[:_HEAD_BYTES])
+    columns = csv.parse(data, source, finished=True, only=request.only) if kind == "csv" else _json(kind, data, source)
+    return columns.run(source, Path(source), kind, request.step_column)
 
 
 def _read_log(log: Log, request: _Request) -> tuple[list[Run], list[Skipped]]:
@@ -141,11 +160,23 @@ def _read_log(log: Log, request: _Request) -> tuple[list[Run], list[Skipped]]:
     elif log.kind == "transformers":
         columns = transformers.parse(limits.read_bytes(log.path), source)
         step_column = step_column or transformers.STEP_COLUMN
-    elif log.kind == "jsonl":
-        columns = jsonl.parse(limits.read_bytes(log.path), source)
+    elif log.kind in ("json", "jsonl"):
+        columns = _json(log.kind, limits.read_bytes(log.path), source)
     else:
-        columns = csv.parse(limits.read_bytes(log.path), source, only=request.only)
+        data = limits.read_bytes(log.path)
+        columns = csv.parse(data, source, finished=_is_list_on_one_line(data), only=request.only)
     return [columns.run(log.name, log.path, log.kind, step_column)], []
+
+
+def _is_list_on_one_line(data: bytes) -> bool:
+    """Whether there is but one line, of several numbers: people write that, and often without a line end."""
+    if b"\n" in data:
+        return False
+    words = data.decode("utf-8-sig", errors="replace").replace(",", " ").replace(";", " ").split()
+    try:
+        return len([float(word) for word in words]) > 1
+    except ValueError:
+        return False
 
 
 def _read_store(log: Log, request: _Request) -> tuple[list[Run], list[Skipped]]:
@@ -194,7 +225,19 @@ def _kind_of_content(path: Path) -> Kind:
         return "wandb"
     if path.name == transformers.FILE_NAME or b'"log_history"' in head:
         return "transformers"
-    return "jsonl" if head.lstrip().startswith(b"{") else "csv"
+    return _kind_of_head(head)
+
+
+def _kind_of_head(head: bytes) -> Kind:
+    first = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    return "json" if first == b"[" else "jsonl" if first == b"{" else "csv"
+
+
+def _json(kind: Kind, data: bytes, source: str) -> Columns:
+    """The numbers of a list, of an object that holds lists, or of JSON lines."""
+    if kind == "json":
+        return document.parse(data, source)
+    return document.history(data, source) or jsonl.parse(data, source)
 
 
 def _check_kinds(kinds: Collection[Kind] | None) -> None:

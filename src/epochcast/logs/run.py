@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from epochcast.curve import Array
 from epochcast.errors import InputError
 
-Kind = Literal["csv", "jsonl", "mlflow", "tensorboard", "transformers", "wandb"]
+Kind = Literal["csv", "json", "jsonl", "mlflow", "tensorboard", "transformers", "wandb"]
 
 _NAMES_LISTED = 40
 _LONGEST_NAME_SHOWN = 100
