@@ -130,6 +130,14 @@ def shape(rng: Rng, length: int) -> Any:
 
 def any_run(rng: Rng, metric: Any, length: int) -> Any:
     """Values that the metric can take, except for a few."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = _in_bounds(rng, metric, length)
+    if length and rng.random() < 0.03:
+        values[rng.integers(length)] = one_of(rng, (math.nan, math.inf, -1e300, 1e301, -0.5, 1e39))
+    return values
+
+
+def _in_bounds(rng: Rng, metric: Any, length: int) -> Any:
     unit = shape(rng, length)
     low, high = (ec.Metric.named(metric) if isinstance(metric, str) else metric).hard
     if math.isfinite(low) and math.isfinite(high):
@@ -140,10 +148,7 @@ def any_run(rng: Rng, metric: Any, length: int) -> Any:
         values = high - any_scale(rng) * np.abs(1.0 - unit)
     else:
         values = any_scale(rng) * (unit - one_of(rng, (0.0, 0.5, 1.0)))
-    values = np.asarray(values, dtype=np.float64)
-    if length and rng.random() < 0.03:
-        values[rng.integers(length)] = one_of(rng, (math.nan, math.inf, -1e300, 1e301, -0.5, 1e39))
-    return values
+    return np.asarray(values, dtype=np.float64)
 
 
 def any_steps(rng: Rng, length: int) -> Any:
@@ -167,7 +172,7 @@ def any_horizon(rng: Rng, last: float, length: int) -> Any:
     draw = rng.random()
     if draw < 0.03:
         return one_of(rng, (*NONSENSE, 50.5, last, 1, float(last) + 0.5))
-    if draw < 0.15:
+    if draw < 0.1:
         return int(10.0 ** rng.uniform(3, 15))
     ahead = math.ceil(last) + int(10.0 ** rng.uniform(0, 2.3)) + 1
     return one_of(rng, (ahead, float(ahead), np.int64(ahead))) if ahead < FARTHEST else ahead
@@ -222,6 +227,10 @@ def _single(kind: str, form: Callable[[Rng, Any], Any]) -> Callable[[Rng], Case]
         if steps is not None:
             options["steps"] = steps
         values = form(rng, any_run(rng, metric, length))
+        if np.ma.isMaskedArray(values) and rng.random() < 0.9:
+            options["missing"] = "drop"
+        if np.ndim(values) == 2 and np.shape(values)[1] > 1:
+            options.pop("steps", None)
         return Case(kind, values, horizon, metric, options, _model(rng), any_schedule(rng, horizon))
 
     return make
@@ -234,6 +243,8 @@ def _several(kind: str, ragged: bool) -> Callable[[Rng], Case]:
         metric = _metric_or_default(rng)
         count = int(rng.integers(1, 6))
         lengths = [any_length(rng) for _ in range(count)] if ragged else [any_length(rng)] * count
+        if rng.random() < 0.8:  # few metrics can do without any value
+            lengths = [max(length, 1) for length in lengths]
         values = [any_run(rng, metric, length) for length in lengths]
         steps = None
         if rng.random() < 0.3:
