@@ -416,6 +416,15 @@ def test_refresh_damaged_files_end_nothing_and_are_all_named(tmp_path: Path) -> 
     assert "6 files left out" in snapshot.notes[0]
 
 
+def test_refresh_run_of_absurd_values_ends_nothing_and_gives_valid_json(tmp_path: Path) -> None:
+    write(tmp_path / "good.csv", [0.5, 0.6, 0.7])
+    for number, value in enumerate((1e39, 1e150, 1e300, 1.7e308)):
+        write(tmp_path / f"absurd{number}.csv", [0.5, value, 0.6, value, 0.7])
+    snapshot = Watcher(tmp_path, "val_acc", "unit", HORIZON).refresh()
+    assert len(snapshot.rows) == 5
+    json.dumps(snapshot.to_dict(), allow_nan=False)
+
+
 # --- mistakes ----------------------------------------------------------------------------------------------------
 
 

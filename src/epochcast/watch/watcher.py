@@ -139,7 +139,7 @@ class Watcher:
         if self._recall is not None:
             forecaster = Forecaster.around(self._recall.about([run.key for run in runs]))
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):  # checked below
                 warnings.simplefilter("ignore", StrongContradictionWarning)  # it was noted when the run was read
                 forecast = forecaster.forecast(values, self.horizon, self.metric, steps, at=at)
         except EpochcastError as error:
@@ -149,11 +149,15 @@ class Watcher:
             for run in runs:
                 self._forecast([run], at, forecaster)
             return
-        counts = np.stack([draws(run.steps, at) for run in runs])
-        shared = shared_part(forecast.normalised.variance())
-        group = Group(forecast, forecast.final.quantile(_LEVELS), shared, counts)
+        with np.errstate(over="ignore", invalid="ignore"):
+            shared = shared_part(forecast.normalised.variance())
+            finals = forecast.final.quantile(_LEVELS)
+        group = Group(forecast, finals, shared, np.stack([draws(run.steps, at) for run in runs]))
         for position, run in enumerate(runs):
-            run.group, run.position = group, position
+            if np.isfinite(group.finals[position]).all() and np.isfinite(shared[position]).all():
+                run.group, run.position = group, position
+            else:
+                run.error = f"values of {self.metric.name} up to {np.abs(run.values).max():g} are beyond its forecast"
         self.runs_forecast += len(runs)
 
     # --- judgement -----------------------------------------------------------------------------------------------
