@@ -255,7 +255,7 @@ def random_rule(rng: Rng, model: str, hostile: bool) -> Search:
                 **common,
                 "confidence": float(rng.uniform(0.05, 0.999)),
                 "min_steps": int(rng.integers(1, 6)),
-            "min_share": float(pick(rng, (0.0, 0.1, 0.5))),
+                "min_share": float(pick(rng, (0.0, 0.1, 0.5))),
                 "check_every": 1 if coarse else int(rng.integers(1, 4)),
                 "cutoffs": (0.1, 0.5) if coarse else None,
                 "goal": None
