@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("--singles", type=int, default=200, help="single forecasts to time")
     arguments = parser.parse_args()
     (model,) = contenders([arguments.model])
-    forecaster = Forecaster.around(model.build())
+    forecaster = model.forecaster()
     runs = TaskRuns.of(read_npz(arguments.data), arguments.task, arguments.curves)
 
     seconds_of_single_forecasts(forecaster, runs, 20, seed=1)  # warms up

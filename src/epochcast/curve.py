@@ -17,8 +17,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epochcast.checks import horizon_of, is_number
 from epochcast.errors import InputError, StrongContradictionWarning
-from epochcast.metric import LARGEST_VALUE, SHARE, UNIT_INTERVAL, Metric, is_number
+from epochcast.metric import LARGEST_VALUE, SHARE, UNIT_INTERVAL, Metric
 
 Array = NDArray[np.float64]
 Lengths = NDArray[np.int64]
@@ -26,7 +27,6 @@ Mask = NDArray[np.bool_]
 Missing = Literal["error", "drop"]
 
 _OPPOSITE = {"accuracy": "error", "error": "accuracy"}
-LARGEST_HORIZON = 1e15  # whole numbers up to here, and the differences of two, are exact
 LARGEST_PLAIN_VALUE = 1e3  # of metrics without a transform
 _CLIP_TOLERANCE = 1e-6  # values this far outside a hard bound, as a share of the metric's range, are rounding
 
@@ -299,7 +299,7 @@ def thinned(curves: Curves, most: int) -> Curves:
 
 def check_horizon(curves: Curves, horizon: float) -> None:
     """Raise unless the horizon is a number of steps and every curve ends before it."""
-    horizon = whole_horizon(horizon)
+    horizon = horizon_of(horizon)
     late = curves.last_step >= horizon
     if late.any():
         curve = int(np.argmax(late))
@@ -307,16 +307,6 @@ def check_horizon(curves: Curves, horizon: float) -> None:
         where = "the curve" if curves.single else f"curve {curve}"
         problem = "nothing is left to forecast" if last == horizon else "it lies past the horizon"
         raise InputError(f"{where} was seen up to step {last:g} and horizon={horizon:g}: {problem}; raise the horizon")
-
-
-def whole_horizon(horizon: Any) -> int:
-    """The horizon as a whole number of steps; all that is none is refused."""
-    # Compared as it is: an integer may be too large for a float.
-    if not is_number(horizon) or not 2 <= horizon <= LARGEST_HORIZON or horizon != int(horizon):
-        raise InputError(
-            f"horizon={reprlib.repr(horizon)} must be a whole number of steps, at least 2, at most {LARGEST_HORIZON:g}"
-        )
-    return int(horizon)
 
 
 def clip_to_hard_bounds(curves: Curves, metric: Metric) -> Curves:
@@ -333,7 +323,9 @@ def clip_to_hard_bounds(curves: Curves, metric: Metric) -> Curves:
         curve, index = _first(bad)
         value, step = curves.values[curve, index], curves.steps[curve, index]
         side, bound = ("below the lower", low) if value < low else ("above the upper", high)
-        hint = "; for percentages write the metric's name with a trailing %" if metric.hard == UNIT_INTERVAL else ""
+        hint = "; for other bounds make a Metric of your own (--minimize or --maximize, --hard LOW,HIGH)"
+        if metric.hard == UNIT_INTERVAL and value > high:
+            hint = "; for percentages write the metric's name with a trailing %"
         raise InputError(
             f"{_place(curves, curve, index)} = {value:g} (step {step:g}) is {side} hard bound {bound:g} "
             f"of {metric.name}{hint}"

@@ -64,8 +64,8 @@ def seen_of(
     untrained: float | None = None,
 ) -> Seen:
     """Runs as they are handed over, checked against their metric. A value at step 0 is the untrained model's."""
-    values, steps, own_untrained, configs = _taken_apart(values, steps)
-    curves, before = _split_untrained(clip_to_hard_bounds(Curves.of(values, steps, missing=missing), metric))
+    plain, steps, own_untrained, configs = _taken_apart(values, steps)
+    curves, before = _split_untrained(clip_to_hard_bounds(Curves.of(plain, steps, missing=missing), metric))
     for known in (own_untrained, () if untrained is None else (untrained,) * len(curves)):
         if any(value is not None for value in known):
             own = np.array([np.nan if value is None else metric.checked_untrained(value) for value in known])
@@ -77,21 +77,30 @@ def encode(
     seen: Seen, metric: Metric, horizon: int, *, at: ArrayLike | None = None, schedule: Schedule | None = None
 ) -> Encoded:
     """The question about the rest of runs up to the horizon, or about certain steps of it."""
+    check_horizon(seen.curves, horizon)
+    warn_on_contradiction(seen.curves, metric)
+    steps, notes = _steps_asked(seen.curves, int(horizon), at)
+    asked = np.where(np.isnan(steps), float(horizon), steps)
+    question, normalizer, left = normalised(seen, metric, asked, horizon, schedule)
+    return Encoded(question, steps, normalizer, notes + _notes_of_range(seen.curves, left))
+
+
+def normalised(
+    seen: Seen, metric: Metric, steps: Array, horizon: float, schedule: Schedule | None = None
+) -> tuple[Question, Normalizer, Mask]:
+    """A question about steps [run, step] in the prior's space, the map to it, and which runs have left their range."""
     curves = seen.curves
-    check_horizon(curves, horizon)
-    warn_on_contradiction(curves, metric)
-    steps, notes = _steps_asked(curves, int(horizon), at)
     normalizer, left = Normalizer.of_runs(metric, curves, seen.untrained)
     question = Question(
         runs=replace(curves, values=np.where(curves.seen, normalizer.forward(curves.values), 0.0)),
-        steps=np.where(np.isnan(steps), float(horizon), steps),
+        steps=steps,
         horizon=float(horizon),
         kinds=np.full(len(curves), metric.kind),
         untrained=None if seen.untrained is None else normalizer.forward(seen.untrained[:, None])[:, 0],
         schedule=schedule,
         configs=seen.configs,
     )
-    return Encoded(question, steps, normalizer, notes + _notes_of_range(curves, left))
+    return question, normalizer, left
 
 
 def _taken_apart(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from epochcast.question import Engine
@@ -27,3 +28,9 @@ def load_engine(name: str | Path, threads: int = 1) -> Engine:
 
         return load_baseline(str(name))
     return load_network(name, threads)
+
+
+def model_and_words(name: str) -> tuple[str, str]:
+    """`real@cosine`, as the command line writes it: the model, and the words for its schedule, which may be none."""
+    model, at, words = name.rpartition("@")
+    return (model, words) if at and not os.path.exists(name) else (name, "")

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epochcast.checks import count, is_number, number
 from epochcast.curve import Array, Curves, Mask, floats
 from epochcast.distributions import Distribution
 from epochcast.errors import InputError
-from epochcast.metric import Bounds, Metric, is_number, plain_number
+from epochcast.metric import Bounds, Metric
 from epochcast.normalize import Normalizer
 from epochcast.question import Question
 
@@ -192,7 +193,7 @@ class Forecast:
         They tell about each step by itself; for futures that hang together from step to step see `paths`. `seed=None`
         draws afresh.
         """
-        size = _count(n)
+        size = count(n, "n")
         rng, shape = np.random.default_rng(seed), self.steps.shape
         draws = np.empty((size, *shape))
         chunk = max(1, _DRAWS_AT_ONCE // max(self.steps.size, 1))
@@ -209,7 +210,7 @@ class Forecast:
 
         Of more than 100 steps as many are drawn, evenly spread; those between keep the rank of the nearest one.
         """
-        size, order = _count(n), np.argsort(self.steps)
+        size, order = count(n, "n"), np.argsort(self.steps)
         if self.source is None or self.question is None or self.steps.ndim != 1:
             raise InputError("paths are drawn of one run, by what forecast it; take one of a batch with forecast[i]")
         if self.steps.size > 1 and (np.diff(self.steps[order]) == 0.0).any():
@@ -238,7 +239,7 @@ class Forecast:
 
     def prob_ever(self, best: float, n: int = 1000, seed: int | None = 0) -> float:
         """The probability that any of the later values beats `best`, from n joint futures."""
-        target = plain_number(best, "best")
+        target = number(best, "best")
         paths = self.paths(n, seed)
         return float(((paths < target) if self.metric.minimize else (paths > target)).any(axis=1).mean())
 
@@ -246,7 +247,7 @@ class Forecast:
         """When the run first reaches `value`, from n joint futures; at once if it has reached it already."""
         from epochcast.paths import FirstStep
 
-        target = plain_number(value, "value")
+        target = number(value, "value")
         if self.steps.ndim != 1:
             raise InputError("first_step is about one run; take one of the batch with forecast[i]")
         seen = self._reaches(self.observed.values[0, : self.observed.lengths[0]], target)
@@ -312,12 +313,6 @@ class Forecast:
         gaps = np.isnan(self.steps)
         answer: Array = np.where(gaps, np.nan, result) if gaps.any() else np.asarray(result)
         return answer[()]  # a plain number where there is one run and one step
-
-
-def _count(n: int) -> int:
-    if not (isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n >= 1):
-        raise InputError(f"n={reprlib.repr(n)} draws were asked for; it must be a whole number, at least 1")
-    return int(n)
 
 
 def _plain(array: Array) -> Any:

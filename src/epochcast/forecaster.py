@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epochcast.curve import Array, Missing, whole_horizon
+from epochcast.checks import count, horizon_of, number
+from epochcast.curve import Array, Missing
 from epochcast.encode import RunsLike, Seen, encode, seen_of
 from epochcast.engines import load_engine
 from epochcast.errors import InputError
 from epochcast.forecast import Forecast
-from epochcast.metric import Bounds, Metric, as_metric, plain_number
+from epochcast.metric import Bounds, Metric, as_metric
 from epochcast.paths import draw
 from epochcast.question import Engine, Question, answer, on_grid
 from epochcast.schedule import Schedule, ScheduleLike
@@ -34,9 +35,7 @@ class Forecaster:
     def __init__(
         self, model: str | Path = "default", *, threads: int = 1, schedule: ScheduleLike | None = None
     ) -> None:
-        if not (isinstance(threads, (int, np.integer)) and not isinstance(threads, bool) and threads >= 1):
-            raise InputError(f"threads={threads!r} must be a whole number, at least 1")
-        self.engine: Engine = load_engine(model, int(threads))
+        self.engine: Engine = load_engine(model, count(threads, "threads"))
         self.schedule: Schedule | None = None
         self._set_schedule(schedule)
 
@@ -135,7 +134,7 @@ class Stream:
     """One run that is under way: `update` takes the newest value and answers with a forecast."""
 
     def __init__(self, forecaster: Forecaster, horizon: int, metric: Metric, untrained: float | None = None) -> None:
-        self.horizon = whole_horizon(horizon)
+        self.horizon = horizon_of(horizon)
         self.metric = metric
         self.untrained = None if untrained is None else metric.checked_untrained(untrained)
         if forecaster.schedule is not None:
@@ -150,10 +149,10 @@ class Stream:
     def update(self, value: float, step: float | None = None) -> Forecast:
         """Add the newest value (at the next whole step unless told otherwise) and forecast the rest."""
         newest = self._steps[-1] if self._steps else 0.0
-        at = math.floor(newest) + 1.0 if step is None else plain_number(step, "step")
+        at = math.floor(newest) + 1.0 if step is None else number(step, "step")
         if self._steps and at <= newest:
             raise InputError(f"step {at:g} does not come after step {newest:g}; a stream only moves forward")
-        steps, values = [*self._steps, at], [*self._values, plain_number(value, "value")]
+        steps, values = [*self._steps, at], [*self._values, number(value, "value")]
         seen = seen_of(values, steps, self.metric, untrained=self.untrained)
         forecast = self._forecaster.forecast_seen(seen, self.horizon, self.metric, engine=self._engine)
         self._steps, self._values = steps, values

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from epochcast.checks import is_number
 from epochcast.curve import Array, thinned
 from epochcast.distributions import Distribution
 from epochcast.errors import InputError
-from epochcast.metric import is_number
 from epochcast.question import Engine, Question
 
 MOST_KNOTS = 100  # steps of a path that are drawn one after the other

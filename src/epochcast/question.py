@@ -99,6 +99,10 @@ class Question:
 class Source(Protocol):
     """A place from which an engine can be loaded again."""
 
+    @property
+    def model(self) -> str: ...
+    @property
+    def sha256(self) -> str: ...
     def load(self) -> Engine: ...
 
 
@@ -128,13 +132,13 @@ class Engine(ABC):
         """The same for many runs that grow, of which up to `most_bytes` are kept in mind."""
         return Recollection(self)
 
-    def at_every_cutoff(self, question: Question) -> Iterator[tuple[int, Distribution]]:
-        """Forecasts of finished runs on steps 1, 2, 3, ... from each step but the last up to the horizon.
+    def at_cutoffs(self, question: Question, cutoffs: Collection[int]) -> Iterator[tuple[int, Distribution]]:
+        """Forecasts of finished runs on steps 1, 2, 3, ... after some of their values, fewest first.
 
-        A distribution [run, step] of the steps after the cutoff; the steps of the question do not count.
+        Each is a distribution [run, step] of all steps after the cutoff; the steps of the question do not count.
         """
         whole = question.runs
-        for cutoff in range(1, int(question.horizon)):
+        for cutoff in sorted(cutoffs):
             lengths = np.full(len(whole), cutoff)
             seen = replace(whole, steps=whole.steps[:, :cutoff], values=whole.values[:, :cutoff], lengths=lengths)
             ahead = np.tile(np.arange(cutoff + 1.0, question.horizon + 1.0), (len(whole), 1))
@@ -143,6 +147,8 @@ class Engine(ABC):
 
 class Recollection:
     """An engine for runs that are known by a key each and grow from question to question; this one forgets them all."""
+
+    batch: int = 64  # runs of about one length that are best asked about at once
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine

@@ -46,6 +46,8 @@ class Recall(Recollection):
     A log may be cut, and a run may start again: only as much is recalled as still holds. At most `most_bytes` are kept.
     """
 
+    batch = 1024  # they are sorted by length here
+
     def __init__(self, engine: StreamEngine, most_bytes: int) -> None:
         super().__init__(engine)
         self.network = engine

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+import logging
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ _CHUNK_TOKENS = 2048  # tokens and queries per call: what a layer makes of them 
 _CUTOFF_BLOCK = 10  # cutoffs per call when a finished curve is forecast from all of them
 
 
+_log = logging.getLogger("epochcast")
+
 # Keys and values of the tokens read, as the graph has them: [2, batch, head, token, size] of each layer but the last,
 # then [batch, token, width] of the last layer's keys and of its values.
 Memory = list[NDArray[np.float32]]
@@ -46,6 +49,7 @@ def load_network(name: str | Path, threads: int = 1) -> SetEngine | StreamEngine
         raise WeightsError(f"{files.weights.name} does not say which network it belongs to") from None
     session = _session(files, threads)
     engine: SetEngine | StreamEngine
+    _check_inputs(files, session, config["model"])
     if layout == "set":
         engine = SetEngine(files.name, session, config, arrays)
     else:
@@ -68,9 +72,13 @@ class ModelSource:
         return cls(model, hashlib.sha256(files.weights.read_bytes()).hexdigest(), threads)
 
     def load(self) -> SetEngine | StreamEngine:
-        """The same engine; an error where other weights lie in its place."""
-        if ModelSource.of(find(self.model), self.threads) != self:
-            raise WeightsError(f"{self.model} holds other weights than those saved, sha256 {self.sha256[:12]}...")
+        """The same engine. Where a file of one's own holds other weights that is an error; what ships may be newer."""
+        files = find(self.model)
+        if ModelSource.of(files, self.threads) != self:
+            changed = f"{self.model} holds other weights than those saved, sha256 {self.sha256[:12]}..."
+            if not files.ships:
+                raise WeightsError(changed)
+            _log.warning("%s: it came with another version of epochcast, forecasts may differ", changed)
         return load_network(self.model, self.threads)
 
 
@@ -88,8 +96,34 @@ def _session(files: ModelFiles, threads: int) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    return onnxruntime.InferenceSession(str(files.graph), options, providers=["CPUExecutionProvider"])
+    options.log_severity_level = 4  # what is wrong is raised, not printed
+    try:
+        return onnxruntime.InferenceSession(str(files.graph), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its errors have no other base in common
+        reason = " ".join(str(error).split())[:200]
+        raise WeightsError(f"{files.graph} cannot be read as a network: {reason}; export it again") from None
+
+
+def _check_inputs(files: ModelFiles, session: Any, model: dict[str, Any]) -> None:
+    """Raise unless the graph takes what a network of this configuration is fed."""
+    found = {entry.name: [size for size in entry.shape if isinstance(size, int)] for entry in session.get_inputs()}
+    wanted = _inputs_of(model)
+    if found.keys() != wanted.keys() or any(sizes not in (None, found[name]) for name, sizes in wanted.items()):
+        raise WeightsError(
+            f"{files.graph.name} is not the network that {files.weights.name} describes; export both again"
+        )
+
+
+def _inputs_of(model: dict[str, Any]) -> dict[str, list[int] | None]:
+    """The inputs of a network by name, and the sizes that its graph fixes, where its configuration tells them."""
+    if model["layout"] == "set":
+        return dict.fromkeys(("steps", "values", "observed", "queries", "hidden"))
+    last, heads, width = model["layers"] - 1, model["heads"], model["width"]
+    return {
+        **dict.fromkeys(("tokens", "positions", "hidden", "cutoff_features", "query_features")),
+        **{f"past.{layer}": [2, heads, width // heads] for layer in range(last)},
+        **{f"past.{last}.{part}": [width] for part in ("key", "value")},
+    }
 
 
 def _chunks(question: Question) -> Iterator[tuple[slice, Question]]:
@@ -188,24 +222,24 @@ class StreamEngine(Engine):
         raw = self.session.run(["raw"], self._feed(tokens, asked, runs.lengths[:, None], memory))[0]
         return asked.read(raw)[:, 0]
 
-    def at_every_cutoff(self, question: Question, first: int = 1) -> Iterator[tuple[int, Mixture]]:
+    def at_cutoffs(self, question: Question, cutoffs: Collection[int]) -> Iterator[tuple[int, Mixture]]:
         """In one pass: the tokens of some cutoffs join the keys and values of the earlier ones."""
-        horizon = int(question.horizon)
-        if horizon > self.most_values:
+        horizon, wanted = int(question.horizon), sorted(cutoffs)
+        if horizon > self.codec.most_values:
             raise InputError(f"horizon={horizon} is longer than the {self.most_values} values that {self.name} reads")
         runs = self.codec.finished(question)
         memory = self.by_layer(self.empty_memory(len(question)))
         done = 0
-        for start in range(first, horizon, _CUTOFF_BLOCK):
-            cutoffs = np.arange(start, min(start + _CUTOFF_BLOCK, horizon))
-            queries = np.broadcast_to(np.arange(start + 1.0, horizon + 1.0), (len(cutoffs), horizon - start))
-            asked = runs.at(cutoffs, queries)
-            positions = np.broadcast_to(cutoffs + runs.before - done, (len(question), len(cutoffs)))
-            end = cutoffs[-1] + runs.before + 1
+        for start in range(0, len(wanted), _CUTOFF_BLOCK):
+            block = np.array(wanted[start : start + _CUTOFF_BLOCK])
+            first, end = int(block[0]), int(block[-1]) + runs.before + 1
+            queries = np.broadcast_to(np.arange(first + 1.0, horizon + 1.0), (len(block), horizon - first))
+            asked = runs.at(block, queries)
+            positions = np.broadcast_to(block + runs.before - done, (len(question), len(block)))
             answer, memory = self.read_on_by_layer(runs.tokens[:, done:end], asked, positions, memory)
             done = end
-            for position, cutoff in enumerate(cutoffs.tolist()):
-                yield cutoff, answer[:, position, position:]
+            for position, cutoff in enumerate(block.tolist()):
+                yield cutoff, answer[:, position, cutoff - first :]
 
     def read_on(
         self, tokens: Array, asked: DecoderInputs, positions: NDArray[np.int64], memory: NDArray[np.float32]

@@ -13,9 +13,10 @@ from typing import Any
 
 from epochcast import baselines
 from epochcast.baselines import BASELINES
-from epochcast.engines import load_engine
+from epochcast.engines import load_engine, model_and_words
 from epochcast.errors import ConfigError
 from epochcast.experiments.store import fingerprint
+from epochcast.forecaster import Forecaster
 from epochcast.question import Engine
 from epochcast.sampling.exact import ExactConfig, ExactEngine
 from epochcast.sampling.mcmc import M1, M2, M3, McmcConfig, McmcEngine, PriorName
@@ -68,6 +69,10 @@ class Contender:
         """The engine, made once per process: a network's session and a sampler's draws of the prior are reused."""
         return _build(self.engine, json.dumps(self.settings, sort_keys=True))
 
+    def forecaster(self) -> Forecaster:
+        """The engine with its schedule, for whoever asks in a metric's own space."""
+        return Forecaster.around(self.build(), self.schedule or None)
+
 
 def code_of_baselines() -> str:
     """A digest; baselines have no weights that would tell when they change."""
@@ -102,12 +107,6 @@ def contenders(engines: Sequence[str], chains: Sequence[str] = ("M1",)) -> list[
             model, words = model_and_words(name)
             found.append(Contender("@".join(filter(None, (find(model).name, words))), model, words))
     return found
-
-
-def model_and_words(name: str) -> tuple[str, str]:
-    """`real@cosine` apart: the model, and the words for its schedule, which may be none."""
-    model, at, words = name.rpartition("@")
-    return (model, words) if at and not Path(name).exists() else (name, "")
 
 
 def chain_config(text: str) -> McmcConfig:

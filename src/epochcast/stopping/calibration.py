@@ -18,37 +18,31 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from dataclasses import fields as dataclass_fields
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epochcast.checks import count, finite, horizon_of, not_negative, number
 from epochcast.curve import Array, Curves, Lengths, Mask, clip_to_hard_bounds
-from epochcast.distributions import Distribution
-from epochcast.errors import InputError
+from epochcast.encode import Seen, normalised
+from epochcast.errors import InputError, StrongContradictionWarning
 from epochcast.forecast import Forecast
 from epochcast.forecaster import Forecaster
 from epochcast.metric import Metric, as_metric
 from epochcast.normalize import keep_their_scale
-from epochcast.question import Engine
+from epochcast.question import Engine, check
 from epochcast.stopping.decision import Target, chance_to_beat, check_confidence, rest_of_run
+from epochcast.stopping.state import fields
 
 SMALLEST_CONFIDENCE = 0.5  # by default a run that is more likely than not to win is never stopped
 LARGEST_CONFIDENCE = 1.0 - 1e-12  # chances below what this leaves are rounding
 _SLACK = 1e-3  # share of the chance left as a margin: engines agree on it only up to rounding
 _CHUNK = 128  # runs forecast at once: bounds the memory
-
-
-@runtime_checkable
-class AllCutoffs(Protocol):
-    """An engine that forecasts finished runs from every cutoff in one pass, such as a streaming network."""
-
-    def predict_all_cutoffs(
-        self, values: Array, horizon: int, first: int = 0, untrained: Array | None = None, kinds: Array | None = None
-    ) -> Iterable[tuple[Sequence[int], Distribution]]: ...
 
 
 @dataclass(frozen=True)
@@ -77,6 +71,22 @@ class Guarantee:
         )
 
 
+def guarantee_of(data: Any) -> Guarantee:
+    """A guarantee from its saved state."""
+    given = fields(data, (field.name for field in dataclass_fields(Guarantee)), "the guarantee")
+    goal = given["goal"]
+    guarantee = Guarantee(
+        risk=finite(given["risk"], "risk"),
+        confidence=check_confidence(given["confidence"]),
+        **{name: count(given[name], name, least=0) for name in ("runs", "contenders", "wrong_stops")},
+        goal=None if goal is None else finite(goal, "goal"),
+        min_gain=not_negative(given["min_gain"], "min_gain"),
+    )
+    if not 0.0 < guarantee.risk < 1.0 or guarantee.contenders > guarantee.runs:
+        raise InputError(f"the guarantee cannot be one of {guarantee.runs} runs at a risk of {guarantee.risk}")
+    return guarantee
+
+
 @dataclass(frozen=True)
 class FinishedRuns:
     """Complete runs on steps 1..horizon, and what their metric was before training where that is known."""
@@ -99,7 +109,7 @@ class FinishedRuns:
             curves = clip_to_hard_bounds(Curves.of(values), metric)
         except InputError as error:
             raise InputError(f"finished runs: {error}, or leave the run out") from None
-        wanted = curves.values.shape[1] if horizon is None else int(horizon)
+        wanted = curves.values.shape[1] if horizon is None else horizon_of(horizon)
         if curves.single or wanted < 2:
             raise InputError("finished runs must be a batch of runs of at least 2 steps each")
         short = curves.lengths != wanted
@@ -118,6 +128,12 @@ class FinishedRuns:
     @property
     def horizon(self) -> int:
         return int(self.values.shape[1])
+
+    def seen(self, cutoff: int) -> Seen:
+        """What was known of the runs after their first values."""
+        steps = np.broadcast_to(np.arange(1.0, cutoff + 1.0), (len(self), cutoff))
+        lengths: Lengths = np.full(len(self), cutoff)
+        return Seen(Curves(steps, self.values[:, :cutoff], lengths), self.untrained)
 
     @property
     def _sign(self) -> float:
@@ -162,7 +178,7 @@ class FinishedRuns:
 
     @cached_property
     def _keep_their_scale(self) -> Mask:
-        return keep_their_scale(self.metric, Curves.of(self.values), self.untrained)
+        return keep_their_scale(self.metric, self.seen(self.horizon).curves, self.untrained)
 
     def parts(self) -> Iterator[NDArray[np.intp]]:
         """Runs to be forecast at once; those that are seen at one scale throughout apart, as one pass serves them."""
@@ -173,47 +189,30 @@ class FinishedRuns:
 
 def forecasts(forecaster: Forecaster, runs: FinishedRuns, cutoffs: Sequence[int]) -> Iterator[tuple[int, Forecast]]:
     """Each cutoff with the forecast of all runs from it; an engine that can reads each run only once."""
-    engine = forecaster.engine
-    one_scale = bool(runs._keep_their_scale.all())
-    if one_scale and isinstance(engine, AllCutoffs) and runs.horizon <= longest_read(engine, runs.horizon):
-        yield from _in_one_pass(forecaster, engine, runs, frozenset(cutoffs))
+    if runs._keep_their_scale.all() and runs.horizon <= longest_read(forecaster.engine, runs.horizon):
+        yield from _at_one_scale(forecaster, runs, cutoffs)
         return
     for cutoff in sorted(cutoffs):
-        yield cutoff, forecaster.forecast(*_seen(runs, cutoff))
+        with warnings.catch_warnings():
+            # Whether a run moves against its metric is for those to hear who watch it.
+            warnings.simplefilter("ignore", StrongContradictionWarning)
+            forecast = forecaster.forecast_seen(runs.seen(cutoff), runs.horizon, runs.metric)
+        yield cutoff, forecast
 
 
 def longest_read(engine: Engine, horizon: int) -> int:
     """How many of `horizon` values of a run an engine reads without thinning."""
-    limits = (engine.grid, getattr(engine, "most_values", None))
-    return min((int(limit) for limit in limits if limit is not None), default=horizon)
+    return min((limit for limit in (engine.grid, engine.most_values) if limit is not None), default=horizon)
 
 
-def _seen(runs: FinishedRuns, cutoff: int) -> tuple[Array, int, Metric, Array]:
-    """What was known of the runs at a cutoff: the arguments of a forecast."""
-    values, first = runs.values[:, :cutoff], 1
-    if runs.untrained is not None:
-        values, first = np.column_stack([runs.untrained, values]), 0
-    return values, runs.horizon, runs.metric, np.arange(first, cutoff + 1.0)
-
-
-def _in_one_pass(
-    forecaster: Forecaster, engine: AllCutoffs, runs: FinishedRuns, wanted: frozenset[int]
-) -> Iterator[tuple[int, Forecast]]:
-    values, horizon, metric, steps = _seen(runs, 1)
-    normalizer = forecaster.forecast(values, horizon, metric, steps, at=[horizon]).normalizer
-    counted = np.broadcast_to(np.arange(1.0, horizon + 1.0), runs.values.shape)
-    before = None
-    if runs.untrained is not None and getattr(engine, "reads_untrained", False):
-        before = normalizer.forward(runs.untrained[:, None])[:, 0]
-    unit, kinds = normalizer.forward(runs.values), np.full(len(runs), metric.kind)
-    for block, mixture in engine.predict_all_cutoffs(unit, horizon, untrained=before, kinds=kinds):
-        for position, cutoff in enumerate(block):
-            if cutoff not in wanted:
-                continue
-            lengths: Lengths = np.full(len(runs), cutoff)
-            observed = Curves(counted[:, :cutoff], runs.values[:, :cutoff], lengths)
-            ahead = mixture[:, position, position:]  # the block's steps start right after its first cutoff
-            yield cutoff, Forecast(counted[:, cutoff:], metric, horizon, ahead, normalizer, observed)
+def _at_one_scale(forecaster: Forecaster, runs: FinishedRuns, cutoffs: Sequence[int]) -> Iterator[tuple[int, Forecast]]:
+    horizon, metric, whole = runs.horizon, runs.metric, runs.seen(runs.horizon)
+    steps = whole.curves.steps
+    question, normalizer, _ = normalised(whole, metric, steps, horizon, forecaster.schedule)
+    check(forecaster.engine, question)
+    for cutoff, ahead in forecaster.engine.at_cutoffs(question, cutoffs):
+        observed = runs.seen(cutoff).curves
+        yield cutoff, Forecast(steps[:, cutoff:], metric, horizon, ahead, normalizer, observed)
 
 
 def calibrate(
@@ -229,13 +228,14 @@ def calibrate(
     least_confidence: float = SMALLEST_CONFIDENCE,
 ) -> Guarantee:
     """The smallest confidence at which the rule, checked at `cutoffs`, stops at most a share `risk` of runs wrongly."""
+    risk, min_gain = number(risk, "risk"), number(min_gain, "min_gain")
+    least_confidence = check_confidence(least_confidence)
     if not 0.0 < risk < 1.0:
         raise InputError(f"risk={risk} must lie between 0 and 1, both excluded; 0.05 is usual")
-    if len(cutoffs) == 0:
-        raise InputError("the rule never checks a run, so there is nothing to calibrate; lower min_steps")
-    check_confidence(least_confidence)
     if not 0.0 <= min_gain < math.inf or (min_gain and goal is not None):
         raise InputError(f"min_gain={min_gain} must be finite, not negative, and 0 beside a goal")
+    if len(cutoffs) == 0:
+        raise InputError("the rule never checks a run, so there is nothing to calibrate; lower min_steps")
     options: Any = {"target": target, "goal": goal, "min_gain": min_gain, "weigh_rest": weigh_rest}
     worst = lowest_chances(runs, forecaster, cutoffs, **options)
     contenders = int(np.isfinite(worst).sum())
@@ -289,17 +289,17 @@ def smallest_confidence(worst: Array, risk: float, least: float = SMALLEST_CONFI
 
     It is at least `least`.
     """
-    count = len(worst)
-    allowed = _allowed(count, risk)
+    runs = len(worst)
+    allowed = _allowed(runs, risk)
     always = int((worst <= 1.0 - LARGEST_CONFIDENCE).sum())
     if allowed < always:
-        attainable = (always + 1) / (count + 1)
+        attainable = (always + 1) / (runs + 1)
         raise InputError(
-            f"no confidence keeps the risk at {risk:g}: the smallest that {count} finished runs can vouch for is "
+            f"no confidence keeps the risk at {risk:g}: the smallest that {runs} finished runs can vouch for is "
             f"{attainable:.3g}; give more runs (at least {math.ceil(1.0 / risk) - 1}), raise min_steps, or accept "
             "that risk"
         )
-    first_kept = float(np.sort(worst)[allowed]) if allowed < count else math.inf
+    first_kept = float(np.sort(worst)[allowed]) if allowed < runs else math.inf
     return 1.0 - min(first_kept * (1.0 - _SLACK), 1.0 - least)
 
 
@@ -311,7 +311,10 @@ def _allowed(count: int, risk: float) -> int:
 def _per_run(untrained: ArrayLike | None, count: int) -> Array | None:
     if untrained is None:
         return None
-    values = np.asarray(untrained, dtype=np.float64)
+    try:
+        values = np.asarray(untrained, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        values = np.array(np.nan)
     if values.shape not in ((), (count,)) or not np.isfinite(values).all():
         raise InputError(f"untrained must be one finite value, or one for each of the {count} finished runs")
     return np.broadcast_to(values, (count,))

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from epochcast.curve import Array, Curves, clip_to_hard_bounds, warn_on_contradiction
+from epochcast.curve import Array, warn_on_contradiction
+from epochcast.encode import seen_of
 from epochcast.errors import InputError, StrongContradictionWarning
 from epochcast.forecast import Forecast
 from epochcast.logs import Run, Series
 from epochcast.metric import Metric
+from epochcast.watch.chance import chance_of_best
 from epochcast.watch.snapshot import Verdict
 
 
@@ -21,8 +23,14 @@ from epochcast.watch.snapshot import Verdict
 class Group:
     """Runs that were forecast together."""
 
-    forecast: Forecast  # [run, 1]: at the horizon
-    finals: Array  # [run, 3]: median, low and high
+    forecast: Forecast  # [run, step]: at some steps up to the horizon
+    finals: Array  # [run, 3]: median, low and high at the horizon
+    shared: Array  # [run, step]: what all later values have in common
+    counts: Array  # [run, step]: how many of them a step stands for
+
+    def chances(self, best: Array) -> Array:
+        """For each run, the chance that the best value it will reach beats its own of `best`."""
+        return chance_of_best(self.forecast.prob_better(best), self.shared, self.counts)
 
 
 @dataclass
@@ -44,7 +52,7 @@ class Watched:
         finite = np.isfinite(series.values)
         watched = cls(run, series, series.steps[finite], series.values[finite])
         try:
-            curves = clip_to_hard_bounds(Curves.of(watched.values, watched.steps), metric)
+            curves = seen_of(watched.values, watched.steps, metric).curves
         except InputError as error:
             watched.error = str(error)
             return watched
