@@ -48,7 +48,7 @@ def test_name_that_is_well_known_has_its_preset(monitor: str, preset: str) -> No
     assert metric_of(monitor).name == monitor
 
 
-@pytest.mark.parametrize("monitor", ["reward", "val_gain", "inverse_accuracy", ""])
+@pytest.mark.parametrize("monitor", ["points", "val_gain", "inverse_accuracy", ""])
 def test_name_that_is_not_known_is_not_guessed(monitor: str) -> None:
     assert metric_by_name(monitor) is None
     with pytest.raises(ConfigError, match="give metric="):

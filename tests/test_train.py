@@ -9,6 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
+pytest.importorskip("torch", reason="needs epochcast[train]")
+
 import torch
 
 from epochcast.errors import ConfigError, TrainingError

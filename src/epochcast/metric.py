@@ -30,7 +30,8 @@ class Metric:
     """A performance measure: its direction, the bounds it cannot leave and the range worth telling apart.
 
     `hard` bounds may be infinite. `soft` bounds are finite; None takes them from the value of the untrained model, or,
-    where that is not known, from the first value of the curve. `transform=False` leaves values as they are.
+    where that is not known, from the first value of the curve; where no value is the best possible, as for a reward,
+    from the range of the values seen. `transform=False` leaves values as they are, about 0 to 1.
     """
 
     name: str
@@ -67,7 +68,10 @@ class Metric:
         base = key.removesuffix("%")
         metric = _PRESETS.get(base)
         if metric is None:
-            raise InputError(f"metric {name!r} is unknown; choose from {', '.join(sorted(_PRESETS))} or make a Metric")
+            raise InputError(
+                f"metric {reprlib.repr(name)} is unknown; choose from {', '.join(sorted(_PRESETS))}, "
+                "or make a Metric (on the command line --minimize or --maximize)"
+            )
         if key != base:
             if metric.soft != UNIT_INTERVAL:
                 raise InputError(f"metric {name!r}: {base} is not a share of one, so it has no percentages; drop the %")
@@ -106,17 +110,21 @@ class Metric:
 
     def with_untrained(self, value: float) -> Metric:
         """Soft bounds that reach from the value of the untrained model to the best value possible."""
-        if not (is_number(value) and math.isfinite(value)):
-            raise InputError(f"untrained={value!r} of metric {self.name!r} must be a finite number")
+        value = self.checked_untrained(value)
         if not math.isfinite(self.best):
             raise InputError(
                 f"metric {self.name!r} has no finite best value, so untrained={value} cannot set its soft bounds; "
                 "give soft=(low, high)"
             )
-        soft = (min(self.best, value), max(self.best, value))
-        if soft[0] == soft[1] or not self.hard[0] <= value <= self.hard[1]:
+        return replace(self, soft=(min(self.best, value), max(self.best, value)))
+
+    def checked_untrained(self, value: float) -> float:
+        """A value of the untrained model that this metric can have."""
+        if not (is_number(value) and abs(value) <= LARGEST_VALUE):  # false for NaN too
+            raise InputError(f"untrained={reprlib.repr(value)} of metric {self.name!r} must be a finite number")
+        if value == self.best or not self.hard[0] <= value <= self.hard[1]:
             raise InputError(f"untrained={value} of metric {self.name!r} must lie in {self.hard}, off the best value")
-        return replace(self, soft=soft)
+        return float(value)
 
 
 def _checked_bounds(bounds: Any, what: str) -> Bounds:
@@ -137,16 +145,29 @@ def is_number(item: Any) -> bool:
     return isinstance(item, (int, float, np.integer, np.floating)) and not isinstance(item, bool)
 
 
+def plain_number(item: Any, what: str) -> float:
+    """A float from any kind of number, torch's too; text and truth values are mistakes that should be seen."""
+    if not isinstance(item, (str, bytes, bool, np.bool_)):
+        try:
+            return float(item.detach() if hasattr(item, "detach") else item)
+        except (TypeError, ValueError, OverflowError, RuntimeError):
+            pass  # the message below names the item
+    raise InputError(f"{what}={reprlib.repr(item)} is not a number")
+
+
 _PRESETS: dict[str, Metric] = {
     **{
         name: Metric(name, False, UNIT_INTERVAL, UNIT_INTERVAL)
         for name in ("accuracy", "balanced_accuracy", "auc", "f1", "precision", "recall", "iou", "dice", "map", "ssim")
     },
+    "bleu": Metric("bleu", False, UNIT_INTERVAL, UNIT_INTERVAL),  # sacrebleu's 0 to 100 is bleu%
     "error": Metric("error", True, UNIT_INTERVAL, UNIT_INTERVAL),
     "wer": Metric("wer", True, (0.0, _INF), UNIT_INTERVAL),
     "r2": Metric("r2", False, (-_INF, 1.0), UNIT_INTERVAL),
     "perplexity": Metric("perplexity", True, (1.0, _INF)),
-    **{name: Metric(name, True, (0.0, _INF)) for name in ("log_loss", "loss", "mse", "rmse", "mae")},
+    # nll is that of discrete data, which cannot be negative; a density's may be, and takes a Metric without bounds.
+    **{name: Metric(name, True, (0.0, _INF)) for name in ("log_loss", "loss", "nll", "mse", "rmse", "mae")},
+    "reward": Metric("reward", False),  # the return of an agent: no bounds, the scale follows the run
     "unit": Metric.unit(),
 }
 
@@ -156,10 +177,10 @@ def metric_names() -> list[str]:
     return sorted(_PRESETS)
 
 
-def as_metric(metric: Metric | str, untrained: float | None = None) -> Metric:
+def as_metric(metric: Metric | str) -> Metric:
     """A Metric from itself or from the name of a preset."""
     if isinstance(metric, str):
-        return Metric.named(metric, untrained=untrained)
+        return Metric.named(metric)
     if not isinstance(metric, Metric):
         raise InputError(f"metric must be a Metric or a name, not {type(metric).__name__}")
-    return metric if untrained is None else metric.with_untrained(untrained)
+    return metric

@@ -7,9 +7,10 @@ own space; it knows nothing of metrics.
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,7 +25,7 @@ from epochcast.limits import HIDDEN, SMALLEST_LOG_SCALE
 from epochcast.rates import RATE_TOKEN_FEATURES, widened
 from epochcast.schedule import Schedule
 from epochcast.trail import TOKEN_FEATURES
-from epochcast.weights import FOLDER, ModelFiles, find, read_safetensors
+from epochcast.weights import ModelFiles, find, read_safetensors
 
 MOST_VALUES = 200  # of a run without a grid: as many as networks are trained on
 _CHUNK_TOKENS = 2048  # tokens and queries per call: what a layer makes of them still fits into the cache
@@ -58,12 +59,34 @@ def load_network(name: str | Path, threads: int = 1) -> SetEngine | StreamEngine
     except (KeyError, TypeError, json.JSONDecodeError):
         raise WeightsError(f"{files.weights.name} does not say which network it belongs to") from None
     session = _session(files, threads)
+    engine: SetEngine | StreamEngine
+    _check_inputs(files, session, config["model"])
     if layout == "set":
-        engine: SetEngine | StreamEngine = SetEngine(files.name, session, config, arrays)
+        engine = SetEngine(files.name, session, config, arrays)
     else:
         engine = StreamEngine(files.name, session, config, _basis(config))
-    engine.ships = files.graph.parent == FOLDER and bool(files.card)
+    engine.source = Source.of(files, threads)
     return engine
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where an engine comes from, so that it can be loaded again elsewhere: a loaded network cannot be pickled."""
+
+    model: str  # the name of a model that ships, or the path of an .onnx file
+    sha256: str  # of the weights
+    threads: int
+
+    @classmethod
+    def of(cls, files: ModelFiles, threads: int) -> Source:
+        model = files.name if files.ships else str(files.graph.resolve())
+        return cls(model, hashlib.sha256(files.weights.read_bytes()).hexdigest(), threads)
+
+    def load(self) -> SetEngine | StreamEngine:
+        """The same engine; an error where other weights lie in its place."""
+        if Source.of(find(self.model), self.threads) != self:
+            raise WeightsError(f"{self.model} holds other weights than those saved, sha256 {self.sha256[:12]}...")
+        return load_network(self.model, self.threads)
 
 
 def _basis(config: dict[str, Any]) -> Basis:
@@ -78,8 +101,34 @@ def _session(files: ModelFiles, threads: int) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    return onnxruntime.InferenceSession(str(files.graph), options, providers=["CPUExecutionProvider"])
+    options.log_severity_level = 4  # what is wrong is raised, not printed
+    try:
+        return onnxruntime.InferenceSession(str(files.graph), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its errors have no other base in common
+        reason = " ".join(str(error).split())[:200]
+        raise WeightsError(f"{files.graph} cannot be read as a network: {reason}; export it again") from None
+
+
+def _check_inputs(files: ModelFiles, session: Any, model: dict[str, Any]) -> None:
+    """Raise unless the graph takes what a network of this configuration is fed."""
+    found = {entry.name: [size for size in entry.shape if isinstance(size, int)] for entry in session.get_inputs()}
+    wanted = _inputs_of(model)
+    if found.keys() != wanted.keys() or any(sizes not in (None, found[name]) for name, sizes in wanted.items()):
+        raise WeightsError(
+            f"{files.graph.name} is not the network that {files.weights.name} describes; export both again"
+        )
+
+
+def _inputs_of(model: dict[str, Any]) -> dict[str, list[int] | None]:
+    """The inputs of a network by name, and the sizes that its graph fixes, where its configuration tells them."""
+    if model["layout"] == "set":
+        return dict.fromkeys(("steps", "values", "observed", "queries", "hidden"))
+    last, heads, width = model["layers"] - 1, model["heads"], model["width"]
+    return {
+        **dict.fromkeys(("tokens", "positions", "hidden", "cutoff_features", "query_features")),
+        **{f"past.{layer}": [2, heads, width // heads] for layer in range(last)},
+        **{f"past.{last}.{part}": [width] for part in ("key", "value")},
+    }
 
 
 def _chunks(curves: Curves, queries: Array) -> Iterator[tuple[slice, Curves]]:
@@ -95,7 +144,7 @@ def _chunks(curves: Curves, queries: Array) -> Iterator[tuple[slice, Curves]]:
 class SetEngine:
     """The paper's set transformer with its bins."""
 
-    ships = False  # whether its name alone says which model it is
+    source: Source | None = None
 
     def __init__(self, name: str, session: Any, config: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         self.name = name
@@ -147,7 +196,7 @@ def _hidden_from_others(observed: NDArray[np.bool_], queries: int) -> NDArray[np
 class StreamEngine:
     """The streaming transformer; its basis prepares its inputs and reads its outputs."""
 
-    ships = False  # whether its name alone says which model it is
+    source: Source | None = None
 
     def __init__(self, name: str, session: Any, config: dict[str, Any], basis: Basis) -> None:
         self.name = name
@@ -283,14 +332,22 @@ class StreamSession:
 
     def __init__(self, engine: StreamEngine) -> None:
         self._engine = engine
-        self._memory = engine.by_layer(engine.empty_memory(1))
+        self._forget()
+
+    def _forget(self) -> None:
+        self._memory = self._engine.by_layer(self._engine.empty_memory(1))
         self._encoded = 0
+        self._known = np.empty((2, 0))  # steps and values
 
     def predict(self, curves: Curves, queries: Array, horizon: float) -> Distribution:
-        """The forecast of a curve that extends the one given before."""
+        """The forecast of a curve; what extends the one given before is read on from there."""
         engine = self._engine
         if curves.values.shape[1] > engine.most_values:
             return engine.predict(curves, queries, horizon)
+        seen = np.stack([curves.steps[0], curves.values[0]])
+        if not np.array_equal(seen[:, : self._known.shape[1]], self._known):
+            self._forget()  # a run that has left its range is seen at another scale
+        self._known = seen
         new, question = engine.basis.newest(curves, queries, horizon, self._encoded)
         answer, self._memory = engine.read_on_by_layer(new, question, np.array([[new.shape[1] - 1]]), self._memory)
         self._encoded += new.shape[1]

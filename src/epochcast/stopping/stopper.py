@@ -31,7 +31,7 @@ from epochcast.stopping.decision import (
 )
 from epochcast.stopping.search import NonFinite, Search
 from epochcast.stopping.state import parsed
-from epochcast.weights import registry
+from epochcast.weights import models, registry
 
 if TYPE_CHECKING:
     from typing import Self
@@ -302,7 +302,8 @@ def _shipped(model: str) -> Forecaster:
 
 def _saved_name(forecaster: Forecaster) -> str:
     """What a state calls a model: its name, with a mark where a shipped model would be taken for it."""
-    own = not getattr(forecaster.engine, "ships", False)
+    source = getattr(forecaster.engine, "source", None)
+    own = source is None or source.model not in models()
     return f"own:{forecaster.name}" if own and ships(forecaster.name) else forecaster.name
 
 
