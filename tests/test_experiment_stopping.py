@@ -111,6 +111,7 @@ def real_rule(rule: Rule, metric: Metric, engine: Drift) -> StoppingRule:
         metric,
         rule.confidence,
         rule.min_steps,
+        min_share=0.0,
         cutoffs=(0.1, 0.2, 0.4, 0.8) if rule.coarse else None,
         stop_leader=rule.stop_leader,
         forecaster=Forecaster.around(engine),
@@ -154,7 +155,7 @@ def test_replay_of_the_streaming_network_stops_where_a_real_stopper_does() -> No
     stops = set()
     for number, values in enumerate(runs.values):
         for best in (0.4, 0.6):
-            stopper = Stopper(HORIZON, "log_loss", best=best, forecaster=forecaster)
+            stopper = Stopper(HORIZON, "log_loss", min_steps=2, min_share=0.0, best=best, forecaster=forecaster)
             stopper.update(0, 1.3)
             real = next((step for step, v in enumerate(values, start=1) if stopper.update(step, v).stop), None)
             found = np.flatnonzero(-best >= limits.table[number])

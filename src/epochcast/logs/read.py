@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO, get_args
 
 from epochcast.curve import Array
 from epochcast.errors import InputError
-from epochcast.logs import csv, document, jsonl, limits, mlflow, tensorboard, transformers
+from epochcast.logs import csv, document, jsonl, limits, mlflow, mlruns, tensorboard, transformers, wandb
 from epochcast.logs.columns import Columns
 from epochcast.logs.directory import Log, find_logs
 from epochcast.logs.run import Findings, Kind, Run, Skipped, list_names, shown
 
 _HEAD_BYTES = 4096
+_SHORT_ID = 8
+_TRACKERS: tuple[Kind, ...] = ("mlflow", "wandb")  # whose users name runs, and may name two alike
 
 
 @dataclass(frozen=True)
@@ -53,13 +56,8 @@ def read_runs(
         log = Log(_kind_of_content(path), path.name, (path,))
         return Findings(path, *_read_log(log, _Request(step_column)))
     logs, skipped = find_logs(path)
-    findings = Findings(path, skipped=skipped)
-    for log in logs:
-        if kinds is None or log.kind in kinds:
-            found = read_log(log, step_column)
-            findings += found
-            findings.skipped += found.skipped
-    return findings
+    found = [read_log(log, step_column) for log in logs if kinds is None or log.kind in kinds]
+    return gathered(path, found, skipped)
 
 
 def read_log(log: Log, step_column: str | None = None) -> Findings:
@@ -67,7 +65,26 @@ def read_log(log: Log, step_column: str | None = None) -> Findings:
     try:
         return Findings(log.path, *_read_log(log, _Request(step_column)))
     except InputError as error:
-        return Findings(log.path, skipped=[Skipped(log.path, str(error))])
+        reason = str(error)
+    except Exception as error:  # a reader met what it did not foresee: that must not hide the other logs
+        reason = f"its reader failed with {type(error).__name__}: {error}"
+    return Findings(log.path, skipped=[Skipped(log.path, reason)])
+
+
+def gathered(path: Path, parts: Iterable[Findings], skipped: Iterable[Skipped]) -> Findings:
+    """The findings of many logs as one. Runs that share a name, as trackers allow, get the start of their id too."""
+    findings = Findings(path, skipped=skipped)
+    for part in parts:
+        findings += part
+        findings.skipped += part.skipped
+    shared = {name for name, count in Counter(run.name for run in findings).items() if count > 1}
+    if shared:
+        findings[:] = [_with_id(run) if run.name in shared and run.kind in _TRACKERS else run for run in findings]
+    return findings
+
+
+def _with_id(run: Run) -> Run:
+    return replace(run, name=f"{run.name} ({run.path.stem.rpartition('-')[2][:_SHORT_ID]})")
 
 
 def read_column(
@@ -135,7 +152,9 @@ def _read_log(log: Log, request: _Request) -> tuple[list[Run], list[Skipped]]:
     """The runs of one log, and what was left out of it."""
     source, step_column = str(log.path), request.step_column
     if log.kind == "mlflow":
-        return _read_store(log, request)
+        return _read_store(log, request) if log.folder is None else (_read_stored(log, log.folder, request), [])
+    if log.kind == "wandb":
+        return [_read_wandb(log, request)], []
     if log.kind == "tensorboard":
         columns = tensorboard.parse(log.paths, source)
     elif log.kind == "transformers":
@@ -172,6 +191,24 @@ def _read_store(log: Log, request: _Request) -> tuple[list[Run], list[Skipped]]:
     return runs, skipped
 
 
+def _read_stored(log: Log, folder: Path, request: _Request) -> list[Run]:
+    """The run in a folder of MLflow's file store; none if it was deleted."""
+    found = mlruns.parse(folder, [path for path in log.paths if path != folder / mlruns.META])
+    if found is None:
+        return []
+    name, columns = found
+    return [columns.run(f"{log.name}/{name}".lstrip("/"), folder, log.kind, request.step_column)]
+
+
+def _read_wandb(log: Log, request: _Request) -> Run:
+    if log.paths[0].name == wandb.SUMMARY:
+        columns = wandb.parse_summary(limits.read_bytes(log.paths[0]), str(log.path))
+        return columns.run(log.name, log.path, log.kind, request.step_column)
+    title, columns = wandb.parse(log.paths, str(log.path))
+    name = f"{log.name.rpartition('/')[0]}/{title}".lstrip("/") if title else log.name
+    return columns.run(name, log.path, log.kind, request.step_column)
+
+
 def _kind_of_content(path: Path) -> Kind:
     """The kind of a file that was given by name: its first bytes tell more than its suffix."""
     limits.require_file(path)
@@ -184,6 +221,8 @@ def _kind_of_content(path: Path) -> Kind:
         raise limits.unreadable(path, error) from None
     if head.startswith(mlflow.MAGIC):
         return "mlflow"
+    if head.startswith(wandb.MAGIC) or path.name == wandb.SUMMARY:
+        return "wandb"
     if path.name == transformers.FILE_NAME or b'"log_history"' in head:
         return "transformers"
     return _kind_of_head(head)

@@ -20,19 +20,24 @@ import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from dataclasses import fields as dataclass_fields
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from epochcast.curve import Array, Curves, Lengths, Mask, clip_to_hard_bounds
 from epochcast.distributions import Distribution
-from epochcast.errors import InputError
+from epochcast.errors import InputError, StrongContradictionWarning
 from epochcast.forecast import Forecast
 from epochcast.forecaster import Forecaster
 from epochcast.metric import Metric, as_metric
+from epochcast.normalize import keep_their_scale
 from epochcast.runtime import Engine
+from epochcast.stopping.checks import count, finite, horizon_of, not_negative, number
 from epochcast.stopping.decision import Target, chance_to_beat, check_confidence, rest_of_run
+from epochcast.stopping.state import fields
 
 SMALLEST_CONFIDENCE = 0.5  # by default a run that is more likely than not to win is never stopped
 LARGEST_CONFIDENCE = 1.0 - 1e-12  # chances below what this leaves are rounding
@@ -75,6 +80,22 @@ class Guarantee:
         )
 
 
+def guarantee_of(data: Any) -> Guarantee:
+    """A guarantee from its saved state."""
+    given = fields(data, (field.name for field in dataclass_fields(Guarantee)), "the guarantee")
+    goal = given["goal"]
+    guarantee = Guarantee(
+        risk=finite(given["risk"], "risk"),
+        confidence=check_confidence(given["confidence"]),
+        **{name: count(given[name], name, least=0) for name in ("runs", "contenders", "wrong_stops")},
+        goal=None if goal is None else finite(goal, "goal"),
+        min_gain=not_negative(given["min_gain"], "min_gain"),
+    )
+    if not 0.0 < guarantee.risk < 1.0 or guarantee.contenders > guarantee.runs:
+        raise InputError(f"the guarantee cannot be one of {guarantee.runs} runs at a risk of {guarantee.risk}")
+    return guarantee
+
+
 @dataclass(frozen=True)
 class FinishedRuns:
     """Complete runs on steps 1..horizon, and what their metric was before training where that is known."""
@@ -97,7 +118,7 @@ class FinishedRuns:
             curves = clip_to_hard_bounds(Curves.of(values), metric)
         except InputError as error:
             raise InputError(f"finished runs: {error}, or leave the run out") from None
-        wanted = curves.values.shape[1] if horizon is None else int(horizon)
+        wanted = curves.values.shape[1] if horizon is None else horizon_of(horizon)
         if curves.single or wanted < 2:
             raise InputError("finished runs must be a batch of runs of at least 2 steps each")
         short = curves.lengths != wanted
@@ -109,7 +130,7 @@ class FinishedRuns:
     def __len__(self) -> int:
         return len(self.values)
 
-    def __getitem__(self, index: slice | Mask) -> FinishedRuns:
+    def __getitem__(self, index: slice | Mask | NDArray[np.intp]) -> FinishedRuns:
         """Some of the runs."""
         return FinishedRuns(self.values[index], self.metric, None if self.untrained is None else self.untrained[index])
 
@@ -149,25 +170,39 @@ class FinishedRuns:
     def chances(self, forecaster: Forecaster, thresholds: ArrayLike, target: Target, cutoffs: Sequence[int]) -> Array:
         """What the rule compares with 1 - confidence: the chance to beat each run's threshold, [run, cutoff]."""
         limits = np.broadcast_to(np.asarray(thresholds, dtype=np.float64), (len(self),))
-        rows = []
-        for start in range(0, len(self), _CHUNK):
-            part = slice(start, start + _CHUNK)
+        chances = np.empty((len(self), len(cutoffs)))
+        for part in self.parts():
             columns = [
                 chance_to_beat(forecast, limits[part], target)
                 for _, forecast in forecasts(forecaster, self[part], cutoffs)
             ]
-            rows.append(np.stack(columns, axis=1))
-        return np.concatenate(rows)
+            chances[part] = np.stack(columns, axis=1)
+        return chances
+
+    @cached_property
+    def _keep_their_scale(self) -> Mask:
+        return keep_their_scale(self.metric, Curves.of(self.values), self.untrained)
+
+    def parts(self) -> Iterator[NDArray[np.intp]]:
+        """Runs to be forecast at once; those that are seen at one scale throughout apart, as one pass serves them."""
+        for rows in (np.flatnonzero(self._keep_their_scale), np.flatnonzero(~self._keep_their_scale)):
+            for start in range(0, len(rows), _CHUNK):
+                yield rows[start : start + _CHUNK]
 
 
 def forecasts(forecaster: Forecaster, runs: FinishedRuns, cutoffs: Sequence[int]) -> Iterator[tuple[int, Forecast]]:
     """Each cutoff with the forecast of all runs from it; an engine that can reads each run only once."""
     engine = forecaster.engine
-    if isinstance(engine, AllCutoffs) and runs.horizon <= longest_read(engine, runs.horizon):
+    one_scale = bool(runs._keep_their_scale.all())
+    if one_scale and isinstance(engine, AllCutoffs) and runs.horizon <= longest_read(engine, runs.horizon):
         yield from _in_one_pass(forecaster, engine, runs, frozenset(cutoffs))
         return
     for cutoff in sorted(cutoffs):
-        yield cutoff, forecaster.forecast(*_seen(runs, cutoff))
+        with warnings.catch_warnings():
+            # Whether a run moves against its metric is for those to hear who watch it.
+            warnings.simplefilter("ignore", StrongContradictionWarning)
+            forecast = forecaster.forecast(*_seen(runs, cutoff))
+        yield cutoff, forecast
 
 
 def longest_read(engine: Engine, horizon: int) -> int:
@@ -217,13 +252,14 @@ def calibrate(
     least_confidence: float = SMALLEST_CONFIDENCE,
 ) -> Guarantee:
     """The smallest confidence at which the rule, checked at `cutoffs`, stops at most a share `risk` of runs wrongly."""
+    risk, min_gain = number(risk, "risk"), number(min_gain, "min_gain")
+    least_confidence = check_confidence(least_confidence)
     if not 0.0 < risk < 1.0:
         raise InputError(f"risk={risk} must lie between 0 and 1, both excluded; 0.05 is usual")
-    if len(cutoffs) == 0:
-        raise InputError("the rule never checks a run, so there is nothing to calibrate; lower min_steps")
-    check_confidence(least_confidence)
     if not 0.0 <= min_gain < math.inf or (min_gain and goal is not None):
         raise InputError(f"min_gain={min_gain} must be finite, not negative, and 0 beside a goal")
+    if len(cutoffs) == 0:
+        raise InputError("the rule never checks a run, so there is nothing to calibrate; lower min_steps")
     options: Any = {"target": target, "goal": goal, "min_gain": min_gain, "weigh_rest": weigh_rest}
     worst = lowest_chances(runs, forecaster, cutoffs, **options)
     contenders = int(np.isfinite(worst).sum())
@@ -277,17 +313,17 @@ def smallest_confidence(worst: Array, risk: float, least: float = SMALLEST_CONFI
 
     It is at least `least`.
     """
-    count = len(worst)
-    allowed = _allowed(count, risk)
+    runs = len(worst)
+    allowed = _allowed(runs, risk)
     always = int((worst <= 1.0 - LARGEST_CONFIDENCE).sum())
     if allowed < always:
-        attainable = (always + 1) / (count + 1)
+        attainable = (always + 1) / (runs + 1)
         raise InputError(
-            f"no confidence keeps the risk at {risk:g}: the smallest that {count} finished runs can vouch for is "
+            f"no confidence keeps the risk at {risk:g}: the smallest that {runs} finished runs can vouch for is "
             f"{attainable:.3g}; give more runs (at least {math.ceil(1.0 / risk) - 1}), raise min_steps, or accept "
             "that risk"
         )
-    first_kept = float(np.sort(worst)[allowed]) if allowed < count else math.inf
+    first_kept = float(np.sort(worst)[allowed]) if allowed < runs else math.inf
     return 1.0 - min(first_kept * (1.0 - _SLACK), 1.0 - least)
 
 
@@ -299,7 +335,10 @@ def _allowed(count: int, risk: float) -> int:
 def _per_run(untrained: ArrayLike | None, count: int) -> Array | None:
     if untrained is None:
         return None
-    values = np.asarray(untrained, dtype=np.float64)
+    try:
+        values = np.asarray(untrained, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        values = np.array(np.nan)
     if values.shape not in ((), (count,)) or not np.isfinite(values).all():
         raise InputError(f"untrained must be one finite value, or one for each of the {count} finished runs")
     return np.broadcast_to(values, (count,))
