@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +24,7 @@ from epochcast.limits import HIDDEN, SMALLEST_LOG_SCALE
 from epochcast.rates import RATE_TOKEN_FEATURES, widened
 from epochcast.schedule import Schedule
 from epochcast.trail import TOKEN_FEATURES
-from epochcast.weights import ModelFiles, find, read_safetensors
+from epochcast.weights import ModelFiles, config_of, find, read_safetensors
 
 MOST_VALUES = 200  # of a run without a grid: as many as networks are trained on
 _CHUNK_TOKENS = 2048  # tokens and queries per call: what a layer makes of them still fits into the cache
@@ -53,19 +52,36 @@ def load_network(name: str | Path, threads: int = 1) -> SetEngine | StreamEngine
     """The engine of a shipped model, or of a model file of your own."""
     files = find(name)
     arrays, header = read_safetensors(files.weights)
-    try:
-        config = json.loads(header["config"])
-        layout = config["model"]["layout"]
-    except (KeyError, TypeError, json.JSONDecodeError):
-        raise WeightsError(f"{files.weights.name} does not say which network it belongs to") from None
+    config = config_of(files.weights, header)
     session = _session(files, threads)
+    _check_graph(files, session, config, arrays)
     engine: SetEngine | StreamEngine
-    if layout == "set":
+    if config["model"]["layout"] == "set":
         engine = SetEngine(files.name, session, config, arrays)
     else:
         engine = StreamEngine(files.name, session, config, _basis(config))
     engine.source = Source.of(files, threads)
     return engine
+
+
+def _check_graph(files: ModelFiles, session: Any, config: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    """Raise unless the graph has the inputs and outputs of the network that the weights describe."""
+    model = config["model"]
+    sizes = {entry.name: [size for size in entry.shape if isinstance(size, int)] for entry in session.get_inputs()}
+    outputs = {entry.name: entry.shape[-1] for entry in session.get_outputs()}
+    if model["layout"] == "stream":
+        width, heads, last = model["width"], model["heads"], model["layers"] - 1
+        expected = {f"past.{layer}": [2, heads, width // heads] for layer in range(last)}
+        expected |= {f"past.{last}.key": [width], f"past.{last}.value": [width]}
+        fits = {
+            name: size for name, size in sizes.items() if name.startswith("past.")
+        } == expected and "tokens" in sizes
+    else:
+        bins = len(arrays.get("borders", ())) - 1
+        fits = {"steps", "values", "observed", "queries"} <= sizes.keys() and bins > 0
+        fits &= model["head"] == "mixture" or outputs.get("raw") == bins
+    if not fits or "raw" not in outputs:
+        raise WeightsError(f"{files.graph} is not the graph of the network that {files.weights.name} describes")
 
 
 @dataclass(frozen=True)
