@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from epochcast.cli import app
+from epochcast.cli.commands import app
 from epochcast.errors import ConfigError, InputError
 from epochcast.experiments import prior, prior_plots, prior_tables
 from epochcast.experiments.chains import LongChain

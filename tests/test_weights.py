@@ -264,8 +264,21 @@ def test_own_weights_with_a_header_that_is_no_configuration_are_refused(tmp_path
 )
 def test_own_weights_that_describe_another_network_than_the_graph_are_refused(tmp_path, name, change):
     graph = _edited(tmp_path, name, lambda config: config["model"].update(change))
-    with pytest.raises(WeightsError, match="is not the graph of the network"):
+    with pytest.raises(WeightsError, match=r"is not the network that .* describes"):
         ec.Forecaster(graph)
+
+
+@pytest.mark.parametrize("borders", [None, np.zeros((2, 2)), np.arange(5.0), np.zeros(1001)])
+def test_own_weights_without_the_borders_of_their_bins_are_refused(tmp_path, borders):
+    files = weights.find("lcpfn")
+    arrays, header = weights.read_safetensors(files.weights)
+    others = {name: array for name, array in arrays.items() if name != "borders"}
+    own = others if borders is None else {**others, "borders": borders}
+    own["room"] = np.zeros(1100)  # the graph must find as many bytes as before
+    (tmp_path / "lcpfn.safetensors").write_bytes(save(own, metadata=header))
+    (tmp_path / "lcpfn.onnx").write_bytes(files.graph.read_bytes())
+    with pytest.raises(WeightsError, match=r"lcpfn\.safetensors lacks the borders of its 1000 bins"):
+        ec.Forecaster(tmp_path / "lcpfn.onnx")
 
 
 @pytest.fixture

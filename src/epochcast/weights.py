@@ -31,6 +31,7 @@ GRAPH_DIGEST = "graph_sha256"  # in the header of weights: which graph belongs t
 # The second key tells a header whose first was damaged from that of an older file, which has neither.
 _DIGEST, _DIGEST_OF = "sha256", "sha256_of"
 _LARGEST_SIZE = 1_000_000  # of anything in a network
+_LONGEST_SHOWN = 200
 _NAME = re.compile(r"^[a-z0-9][a-z0-9._-]*$")
 
 
@@ -156,11 +157,11 @@ def find(name: str | Path) -> ModelFiles:
     if isinstance(name, Path) or name.endswith(".onnx"):
         return _own(Path(name))
     if not _NAME.match(name):
-        raise WeightsError(f"model name {reprlib.repr(name)} must match {_NAME.pattern}")
+        raise WeightsError(f"model name {_shown(name)!r} must match {_NAME.pattern}")
     known = registry()
     name = known["default"] if name == DEFAULT else name
     if name not in known["models"]:
-        raise WeightsError(f"model {reprlib.repr(name)} is unknown; shipped are {', '.join(models())}")
+        raise WeightsError(f"model {_shown(name)!r} is unknown; shipped are {', '.join(models())}")
     entry = known["models"][name]
     for file, digest in entry["sha256"].items():
         _check_digest(FOLDER / file, digest)
@@ -171,9 +172,9 @@ def _own(graph: Path) -> ModelFiles:
     """A model of one's own; its weights say which graph belongs to them, unless they are older than that."""
     weights = graph.with_suffix(".safetensors")
     for file in (graph, weights):
-        if not _is_file(file):
-            shown = reprlib.repr(str(file)) if len(str(file)) > 1_000 else file
-            raise WeightsError(f"{shown} does not exist; train a model with: epochcast train --out FOLDER")
+        if not os.path.isfile(file):  # unlike Path.is_file it answers for names too long for the system, too
+            folder = _shown(graph.parent)
+            raise WeightsError(f"{_shown(file)} does not exist; train a model with: epochcast train --out {folder}")
     _, header = read_safetensors(weights)
     found = hashlib.sha256(graph.read_bytes()).hexdigest()
     wanted = header.get(GRAPH_DIGEST, found)
@@ -185,11 +186,10 @@ def _own(graph: Path) -> ModelFiles:
     return ModelFiles(graph.stem, graph, weights, {})
 
 
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # a name that no file can have
-        return False
+def _shown(name: str | Path) -> str:
+    """A name for an error message, cut where it is too long to read."""
+    text = str(name)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 @cache  # once per process: a file that ships does not change under a running program
