@@ -29,10 +29,10 @@ import watch
 
 import epochcast as ec
 from epochcast.curve import Curves
-from epochcast.model import PAPER_SIZES, SetModel
+from epochcast.nn.model import PAPER_SIZES, SetModel
 from epochcast.prior import paper
-from epochcast.runtime import SetEngine, StreamEngine
-from epochcast.weights import find, read_safetensors
+from epochcast.runtime.networks import SetEngine, StreamEngine
+from epochcast.runtime.weights import find, read_safetensors
 
 ROUNDS = 7
 

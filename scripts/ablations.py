@@ -17,8 +17,8 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from epochcast.model import ModelConfig
-from epochcast.train import TrainConfig, Trainer
+from epochcast.nn.model import ModelConfig
+from epochcast.nn.trainer import TrainConfig, Trainer
 
 STREAM = TrainConfig(model=ModelConfig(layers=4, width=96, heads=3, hidden=384, decoder=192), queries=4)
 SET = replace(STREAM, model=ModelConfig("set", "mixture", layers=4, width=96, heads=3, hidden=384, outputs=12))

@@ -24,13 +24,13 @@ from rich.progress import track
 from rich.table import Table
 from torch import Tensor
 
-from epochcast.episode import Episode
-from epochcast.objective import StreamObjective
+from epochcast.nn.batch import Episode
+from epochcast.nn.objective import StreamObjective
+from epochcast.nn.trainer import RECIPES, Trainer
 from epochcast.prior import real
 from epochcast.prior.real.config import parent
 from epochcast.rates import Rates
-from epochcast.train import RECIPES, Trainer
-from epochcast.weights import find
+from epochcast.runtime.weights import find
 
 GAIN = 0.04  # nats, to first order: large enough to measure, small enough to be a matter of direction
 MIDDLING = (0.3, 0.7)  # quantiles of the log-likelihood: what moves these curves moves the median

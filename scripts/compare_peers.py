@@ -22,9 +22,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from epochcast.benchmarks import CurveSet, load
-from epochcast.experiments import harness, real_study
-from epochcast.experiments.real import SHARES
-from epochcast.experiments.real_study import Plan, prepared
+from epochcast.experiments import harness
+from epochcast.experiments.real import study as real_study
+from epochcast.experiments.real.scores import SHARES
+from epochcast.experiments.real.study import Plan, prepared
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "peers.md"

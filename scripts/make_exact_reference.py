@@ -14,9 +14,9 @@ from pathlib import Path
 
 from epochcast.experiments.contenders import contenders
 from epochcast.experiments.harness import Store, Workers
-from epochcast.experiments.prior_comparison import Plan, compare
-from epochcast.experiments.reference import FILE, Reference
-from epochcast.weights import write_atomically
+from epochcast.experiments.prior.comparison import Plan, compare
+from epochcast.experiments.prior.reference import FILE, Reference
+from epochcast.runtime.weights import write_atomically
 
 OUT = Path(__file__).parents[1] / "src" / "epochcast" / "data" / FILE
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epochcast.errors import ConfigError
-from epochcast.weights import read_safetensors, write_safetensors
+from epochcast.runtime.weights import read_safetensors, write_safetensors
 
 Weights = dict[str, NDArray[np.float64]]
 

@@ -10,11 +10,11 @@ import hashlib
 import json
 from pathlib import Path
 
-from epochcast.experiments.prior import evaluate, row
-from epochcast.export import export
-from epochcast.runtime import load_network
-from epochcast.train import Trainer
-from epochcast.weights import FOLDER
+from epochcast.experiments.prior.scores import evaluate, row
+from epochcast.nn.export import export
+from epochcast.nn.trainer import Trainer
+from epochcast.runtime.networks import load_network
+from epochcast.runtime.weights import FOLDER
 
 
 def card_of(trainer: Trainer, graph: Path, about: str, curves: int) -> dict[str, object]:

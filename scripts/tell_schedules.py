@@ -24,9 +24,9 @@ from pages import filled, table
 from epochcast.benchmarks import CurveSet, load
 from epochcast.benchmarks.npz import arrays_of, digits_bench
 from epochcast.console import progress
-from epochcast.experiments.real import SHARES, CurveScores, score
+from epochcast.experiments.real.scores import SHARES, CurveScores, score
 from epochcast.forecaster import load_engine, told
-from epochcast.runtime import Engine
+from epochcast.runtime.networks import Engine
 from epochcast.schedule import Schedule
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "schedules.md"

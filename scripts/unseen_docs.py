@@ -19,8 +19,8 @@ from pages import filled, table
 from epochcast.benchmarks import load
 from epochcast.console import progress
 from epochcast.experiments.contenders import contenders
-from epochcast.experiments.real import SHARES, CurveScores, score
-from epochcast.runtime import Engine
+from epochcast.experiments.real.scores import SHARES, CurveScores, score
+from epochcast.runtime.networks import Engine
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "unseen-runs.md"
 COLLECTIONS = {

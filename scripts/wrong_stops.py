@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from epochcast.benchmarks import CurveSet, load
 from epochcast.curve import Array
 from epochcast.errors import InputError
-from epochcast.experiments.outlook import Outlook, TaskRuns
-from epochcast.experiments.selection import Limits, Pool, never, random_orders, regret, replay, speedup
+from epochcast.experiments.stopping.reach_table import Outlook, TaskRuns
+from epochcast.experiments.stopping.selection import Limits, Pool, never, random_orders, regret, replay, speedup
 from epochcast.forecaster import Forecaster
 from epochcast.stopping.decision import MIN_SHARE, MIN_STEPS, too_early
 from epochcast.stopping.reach import reach

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import epochcast as ec
-from epochcast.experiments.prior import Calibration, draw_curves, evaluate, noise_thirds, pit_values, row
+from epochcast.experiments.prior.scores import Calibration, draw_curves, evaluate, noise_thirds, pit_values, row
 from epochcast.prior import paper
-from epochcast.runtime import load_network
-from epochcast.weights import registry
+from epochcast.runtime.networks import load_network
+from epochcast.runtime.weights import registry
 
 CURVES = 30_000  # of 10,000 the chance error is a third of the tolerance
 PAPER_PRIOR = [name for name in ec.models() if registry()["models"][name]["card"]["prior"] == "paper"]

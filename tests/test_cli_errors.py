@@ -15,7 +15,7 @@ import pytest
 from epochcast import interrupt
 from epochcast.errors import InputError, WeightsError
 from epochcast.forecaster import Forecaster
-from epochcast.weights import FOLDER, find
+from epochcast.runtime.weights import FOLDER, find
 from tests.command_line import command
 
 NUMBERS = ("forecast", "0.5,0.6", "--metric", "accuracy", "--horizon", "9")

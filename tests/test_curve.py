@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epochcast.curve import Curves, check_horizon, clip_to_hard_bounds, warn_on_contradiction
+from epochcast.contradiction import warn_on_contradiction
+from epochcast.curve import Curves, check_horizon, clip_to_hard_bounds
 from epochcast.errors import EpochcastError, InputError, StrongContradictionWarning
 from epochcast.metric import Metric
 

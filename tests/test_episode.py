@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from epochcast.basis import LONGEST
 
-from epochcast.episode import PaperEpisodes, episodes_of
 from epochcast.errors import ConfigError
+from epochcast.features.run import KIND_FEATURE
 from epochcast.metric import LOSS, SHARE, UNTOLD
+from epochcast.nn.batch import PaperEpisodes, episodes_of
 from epochcast.prior.real import grid
-from epochcast.runtime import MOST_VALUES
-from epochcast.trail import KIND_FEATURE
+from epochcast.runtime.networks import MOST_VALUES
 
 OWN = """
 import numpy as np
@@ -60,7 +60,7 @@ def test_kind_of_most_real_runs_is_told_and_of_all_others_never(own_prior):
 
 
 def _trainer(recipe, **changes):
-    train = pytest.importorskip("epochcast.train", reason="needs epochcast[train]", exc_type=ImportError)
+    train = pytest.importorskip("epochcast.nn.trainer", reason="needs epochcast[train]", exc_type=ImportError)
     return train.Trainer(train.with_changes(train.RECIPES[recipe], **changes))
 
 

@@ -16,16 +16,18 @@ from typer.testing import CliRunner
 
 from epochcast.cli.commands import app
 from epochcast.errors import ConfigError, InputError
-from epochcast.experiments import prior, prior_plots, prior_tables
-from epochcast.experiments.chains import LongChain
 from epochcast.experiments.contenders import Contender, chain_config, contenders, expanded
-from epochcast.experiments.gallery import make_gallery
 from epochcast.experiments.harness import Store
-from epochcast.experiments.prior_comparison import Comparison, Plan, Scored, compare
-from epochcast.experiments.reference import FILE, Reference
+from epochcast.experiments.prior import plots as prior_plots
+from epochcast.experiments.prior import scores as prior
+from epochcast.experiments.prior import tables as prior_tables
+from epochcast.experiments.prior.chains import LongChain
+from epochcast.experiments.prior.comparison import Comparison, Plan, Scored, compare
+from epochcast.experiments.prior.gallery import make_gallery
+from epochcast.experiments.prior.reference import FILE, Reference
 from epochcast.prior import paper
+from epochcast.runtime.weights import FOLDER
 from epochcast.sampling.mcmc import M1, M2, M3, McmcEngine
-from epochcast.weights import FOLDER
 
 pytest.importorskip("emcee")
 

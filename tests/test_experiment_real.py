@@ -17,9 +17,13 @@ from epochcast.cli.commands import app
 from epochcast.curve import Curves
 from epochcast.distributions import Array, Bars, Distribution, Mixture
 from epochcast.errors import InputError
-from epochcast.experiments import harness, real, real_report, real_rows, real_study
+from epochcast.experiments import harness
 from epochcast.experiments.crps import crps
-from epochcast.experiments.real_study import Plan
+from epochcast.experiments.real import report as real_report
+from epochcast.experiments.real import rows as real_rows
+from epochcast.experiments.real import scores as real
+from epochcast.experiments.real import study as real_study
+from epochcast.experiments.real.study import Plan
 from epochcast.metric import Metric
 
 ACCURACY = Metric("accuracy", False, (0.0, 1.0), (0.0, 1.0))

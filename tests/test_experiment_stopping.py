@@ -16,21 +16,21 @@ from epochcast.cli.commands import app
 from epochcast.curve import Curves
 from epochcast.distributions import Mixture
 from epochcast.errors import InputError
-from epochcast.experiments import selection
 from epochcast.experiments.contenders import Contender
 from epochcast.experiments.harness import Store
-from epochcast.experiments.outlook import Outlook, TaskRuns
-from epochcast.experiments.selection import Limits, Pool, by_forecast, never, patience, regret, replay, speedup
-from epochcast.experiments.stopping import (
+from epochcast.experiments.stopping.reach_table import Outlook, TaskRuns
+from epochcast.experiments.stopping.replay import (
     BASELINE,
     CONFIDENCES,
     Rule,
     Settings,
     evaluate_task,
     rules_of,
+    selection,
 )
-from epochcast.experiments.stopping_report import average_regret, markdown, summaries, write
-from epochcast.experiments.stopping_study import Source, collections_in, run, tasks_of
+from epochcast.experiments.stopping.report import average_regret, markdown, summaries, write
+from epochcast.experiments.stopping.selection import Limits, Pool, by_forecast, never, patience, regret, replay, speedup
+from epochcast.experiments.stopping.study import Source, collections_in, run, tasks_of
 from epochcast.forecaster import Forecaster
 from epochcast.metric import Metric
 from epochcast.stopping import NoStopping, Patience, Reason, Stopper, StoppingRule

@@ -15,7 +15,7 @@ import epochcast as ec
 from epochcast.distributions import Mixture
 from epochcast.errors import EpochcastError, InputError, StrongContradictionWarning
 from epochcast.metric import LOSS, SHARE, UNTOLD
-from epochcast.weights import find
+from epochcast.runtime.weights import find
 
 RISING = 1.0 - 0.7 * np.arange(1.0, 61.0) ** -0.5
 

@@ -10,11 +10,11 @@ pytest.importorskip("torch", reason="needs epochcast[train]")
 
 import torch
 
-from epochcast.export import places_in
-from epochcast.graph import graph_of
-from epochcast.model import HIDDEN, ModelConfig, SetModel, StreamModel
-from epochcast.trail import QUERY_FEATURES, TOKEN_FEATURES
-from epochcast.weights import write_safetensors
+from epochcast.features.run import QUERY_FEATURES, TOKEN_FEATURES
+from epochcast.nn.export import places_in
+from epochcast.nn.graph import graph_of
+from epochcast.nn.model import HIDDEN, ModelConfig, SetModel, StreamModel
+from epochcast.runtime.weights import write_safetensors
 
 SMALL = {"width": 16, "hidden": 24, "outputs": 5, "decoder": 12}
 SETS = {

@@ -133,7 +133,7 @@ def test_run_on_a_cluster_that_loses_a_node_finishes_on_the_other(cluster, tmp_p
 def test_comparison_on_a_cluster_equals_the_one_in_this_process(cluster):
     pytest.importorskip("emcee")
     from epochcast.experiments.contenders import contenders
-    from epochcast.experiments.prior_comparison import Plan, compare
+    from epochcast.experiments.prior.comparison import Plan, compare
 
     chain = "nsamples=20:nwalkers=26:burn_in=0"
     plan = Plan(contenders(["lcpfn", "mcmc-pp"], [chain]), curves=6, sampled=3, shares=(0.1, 0.4))

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from epochcast.weights import read_safetensors, write_safetensors
+from epochcast.runtime.weights import read_safetensors, write_safetensors
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "mean_weights.py"
 pytestmark = pytest.mark.skipif(not SCRIPT.is_file(), reason="needs a checkout of the repository")

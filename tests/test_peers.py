@@ -18,7 +18,7 @@ from epochcast.curve import Array, Curves
 from epochcast.distributions import Bars, Mixture
 from epochcast.experiments.harness import Store
 from epochcast.experiments.quantiles import Quantiles
-from epochcast.experiments.real import CurveScores
+from epochcast.experiments.real.scores import CurveScores
 from epochcast.metric import Metric
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
@@ -310,7 +310,7 @@ def test_study_scores_a_peer_as_the_real_curve_study_does(toy: Any) -> None:
     study = module("peers.study")
     curves = digits_bench().sample(60)
     (entry,) = study.run(study.entries(toy, [curves], [0.4]))
-    direct = module("epochcast.experiments.real").score(LastValue(), curves, 0.4)
+    direct = module("epochcast.experiments.real.scores").score(LastValue(), curves, 0.4)
     assert entry.scores.rows.tolist() == direct.rows.tolist()
     np.testing.assert_allclose(entry.scores.crps, direct.crps)
     np.testing.assert_allclose(entry.scores.log_likelihood, direct.log_likelihood)

@@ -13,7 +13,7 @@ from epochcast.distributions import Array, Mixture
 from epochcast.errors import InputError
 from epochcast.experiments.crps import crps
 from epochcast.experiments.quantiles import Quantiles
-from epochcast.experiments.real import score
+from epochcast.experiments.real.scores import score
 from epochcast.metric import Metric
 
 LEVELS = np.arange(1, 20) / 20.0

@@ -10,7 +10,7 @@ import pytest
 import epochcast as ec
 from epochcast.benchmarks import digits_bench
 from epochcast.curve import Curves
-from epochcast.experiments import real
+from epochcast.experiments.real import scores as real
 from epochcast.forecaster import load_engine
 from epochcast.metric import LOSS, SHARE
 

@@ -8,16 +8,16 @@ import pytest
 import epochcast as ec
 from epochcast.curve import Curves
 from epochcast.prior import paper
-from epochcast.runtime import StreamEngine, load_network
-from epochcast.weights import find, read_safetensors
+from epochcast.runtime.networks import StreamEngine, load_network
+from epochcast.runtime.weights import find, read_safetensors
 
 CURVES = paper.sample(40, np.random.default_rng(11)).noisy
 
 
 def _torch_network(name: str):
     torch = pytest.importorskip("torch", reason="needs epochcast[train]")
-    from epochcast.model import SetModel, StreamModel
-    from epochcast.train import TrainConfig
+    from epochcast.nn.model import SetModel, StreamModel
+    from epochcast.nn.trainer import TrainConfig
 
     arrays, header = read_safetensors(find(name).weights)
     config = TrainConfig.from_json(header["config"]).model

@@ -11,6 +11,7 @@ import pytest
 import epochcast as ec
 from epochcast.curve import Curves
 from epochcast.errors import ConfigError, InputError
+from epochcast.features.run import QUERY_FEATURES, TOKEN_FEATURES, Trail
 from epochcast.forecaster import load_engine, ships
 from epochcast.prior import real
 from epochcast.prior.real.config import SCHEDULES
@@ -18,7 +19,6 @@ from epochcast.prior.real.grid import Grid
 from epochcast.prior.real.schedule import Outline, cosine
 from epochcast.rates import RATE_QUERY_FEATURES, RATE_TOKEN_FEATURES, Rates, widened
 from epochcast.schedule import Schedule
-from epochcast.trail import QUERY_FEATURES, TOKEN_FEATURES, Trail
 
 STEPS = np.arange(1.0, 101.0)[None]
 

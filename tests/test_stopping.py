@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
-from epochcast import weights
 from epochcast.curve import Curves
 from epochcast.errors import ConfigError, InputError, StrongContradictionWarning
 from epochcast.forecaster import Forecaster
 from epochcast.metric import Metric
+from epochcast.runtime.networks import weights
 from epochcast.stopping import NoStopping, Patience, RunRecord, Stopper
 from epochcast.stopping.decision import Decision, Reason, decide
 from epochcast.stopping.search import StepWarning, StoppingRule

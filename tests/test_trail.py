@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from epochcast.metric import LOSS, SHARE, UNTOLD
-from epochcast.prior import real
-from epochcast.trail import (
+from epochcast.features.run import (
     FIRST_UNIT,
     KIND_FEATURE,
     NO_VALUE,
@@ -17,6 +15,8 @@ from epochcast.trail import (
     Trail,
     running_mean,
 )
+from epochcast.metric import LOSS, SHARE, UNTOLD
+from epochcast.prior import real
 
 
 @pytest.fixture(scope="module")

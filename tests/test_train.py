@@ -15,12 +15,12 @@ pytest.importorskip("torch", reason="needs epochcast[train]")
 import torch
 
 from epochcast.errors import ConfigError, TrainingError, WeightsError
-from epochcast.export import export
-from epochcast.model import PAPER_SIZES, ModelConfig
-from epochcast.muon import orthogonalise
+from epochcast.nn.export import export
+from epochcast.nn.model import PAPER_SIZES, ModelConfig
+from epochcast.nn.muon import orthogonalise
+from epochcast.nn.trainer import RECIPES, TrainConfig, Trainer, with_changes
 from epochcast.rates import RATE_TOKEN_FEATURES
-from epochcast.train import RECIPES, TrainConfig, Trainer, with_changes
-from epochcast.weights import write_safetensors
+from epochcast.runtime.weights import write_safetensors
 
 TINY_SET = TrainConfig(
     model=ModelConfig("set", "bars", layers=2, width=16, heads=2, hidden=32, outputs=20),
@@ -153,7 +153,7 @@ def test_two_processes_give_the_loss_curve_of_one_with_the_doubled_batch(tmp_pat
     script = tmp_path / "worker.py"
     script.write_text(
         "import json, sys, torch; torch.set_num_threads(1)\n"
-        "from epochcast.train import TrainConfig, Trainer, join_processes\n"
+        "from epochcast.nn.trainer import TrainConfig, Trainer, join_processes\n"
         "rank = join_processes()\n"
         "trainer = Trainer(TrainConfig.from_json(open(sys.argv[1]).read()))\n"
         "losses = []\n"
@@ -215,7 +215,7 @@ def test_with_changes_ignores_what_is_not_given():
 
 
 def test_largest_size_of_the_paper_has_the_papers_number_of_weights():
-    from epochcast.model import SetModel
+    from epochcast.nn.model import SetModel
 
     with torch.device("meta"):
         count = sum(p.numel() for p in SetModel(PAPER_SIZES["P3"]).parameters())

@@ -11,7 +11,7 @@ import pytest
 
 from epochcast.baselines import LastValue
 from epochcast.benchmarks import load
-from epochcast.experiments.real import SHARES, CurveScores, score
+from epochcast.experiments.real.scores import SHARES, CurveScores, score
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
 RUNS = 6

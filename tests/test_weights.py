@@ -17,14 +17,15 @@ from hypothesis import strategies as st
 from safetensors.numpy import save
 
 import epochcast as ec
-from epochcast import runtime, weights
 from epochcast.errors import WeightsError
+from epochcast.runtime.networks import networks as runtime
+from epochcast.runtime.networks import weights
 
 WRITER = """
 import sys
 from pathlib import Path
 import numpy as np
-from epochcast.weights import write_safetensors
+from epochcast.runtime.weights import write_safetensors
 array = np.arange(1_000_000, dtype=np.float32)
 version = int(sys.argv[2])
 while True:
@@ -172,9 +173,9 @@ def test_weights_without_a_checksum_still_load(tmp_path):
 def own_model(tmp_path):
     """The graph of a tiny trained model, its weights beside it."""
     pytest.importorskip("torch", reason="needs epochcast[train]")
-    from epochcast.export import export
-    from epochcast.model import ModelConfig
-    from epochcast.train import TrainConfig, Trainer
+    from epochcast.nn.export import export
+    from epochcast.nn.model import ModelConfig
+    from epochcast.nn.trainer import TrainConfig, Trainer
 
     config = TrainConfig(
         ModelConfig("stream", layers=2, width=16, heads=2, hidden=32, outputs=4, decoder=8), horizon=20

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
 
-from epochcast.runtime import Engine
+from epochcast.runtime.networks import Engine
 from peers.botorch_decay import DecayGp
 from peers.ifbo_ftpfn import FtPfn, weights_are_here
 from peers.nni_curves import CurveFitting

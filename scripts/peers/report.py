@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from epochcast.curve import Array
-from epochcast.experiments.real import CurveScores
-from epochcast.experiments.real_rows import mean_and_error
+from epochcast.experiments.real.rows import mean_and_error
+from epochcast.experiments.real.scores import CurveScores
 from peers.study import PeerScores
 
 _CLEAR = 2.0  # standard errors that make a difference clear

@@ -13,8 +13,8 @@ import numpy as np
 from epochcast.benchmarks import CurveSet
 from epochcast.curve import Lengths
 from epochcast.experiments import harness
-from epochcast.experiments.real import CurveScores, score
-from epochcast.experiments.real_study import Scored
+from epochcast.experiments.real.scores import CurveScores, score
+from epochcast.experiments.real.study import Scored
 from peers.registry import Peer, peer
 
 _CHUNK = 25  # curves of one item: what a stop may cost

@@ -19,8 +19,9 @@ from epochcast.errors import EpochcastError
 from epochcast.forecast import Forecast
 from epochcast.forecaster import Forecaster, Stream, forecast
 from epochcast.metric import Metric, metric_names
+from epochcast.run import Run
+from epochcast.runtime.weights import models
 from epochcast.stopping import Decision, NoStopping, Patience, Reason, Stopper
-from epochcast.weights import models
 
 __version__ = "0.1.0"
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "NoStopping",
     "Patience",
     "Reason",
+    "Run",
     "Stopper",
     "Stream",
     "forecast",

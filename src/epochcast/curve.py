@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import reprlib
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,15 +17,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epochcast.checks import horizon_of, is_number
-from epochcast.errors import InputError, StrongContradictionWarning
-from epochcast.metric import LARGEST_VALUE, SHARE, UNIT_INTERVAL, Metric
+from epochcast.errors import InputError
+from epochcast.metric import LARGEST_VALUE, UNIT_INTERVAL, Metric
 
 Array = NDArray[np.float64]
 Lengths = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Missing = Literal["error", "drop"]
 
-_OPPOSITE = {"accuracy": "error", "error": "accuracy"}
 LARGEST_PLAIN_VALUE = 1e3  # of metrics without a transform
 _CLIP_TOLERANCE = 1e-6  # values this far outside a hard bound, as a share of the metric's range, are rounding
 
@@ -342,66 +340,3 @@ def _check_plain(curves: Curves, metric: Metric) -> None:
             f"{_place(curves, curve, index)} = {curves.values[curve, index]:g} is larger than {LARGEST_PLAIN_VALUE:g}: "
             f"metric {metric.name!r} takes values as they are, about 0 to 1; give a Metric with bounds of its own"
         )
-
-
-def warn_on_contradiction(curves: Curves, metric: Metric) -> None:
-    """Warn once when values hardly fit their metric: it was probably declared wrongly."""
-    for sentence in (_against_the_direction(curves, metric), _shares_as_percentages(curves, metric)):
-        if sentence is not None:
-            warnings.warn(sentence, StrongContradictionWarning, stacklevel=3)
-            return
-
-
-def _against_the_direction(curves: Curves, metric: Metric) -> str | None:
-    """Some curve moves steadily and far against the metric's direction."""
-    if curves.values.shape[1] < 5:
-        return None
-    sign = -1.0 if metric.minimize else 1.0
-    spread = metric.soft[1] - metric.soft[0] if metric.soft else np.abs(curves.values[:, 0])
-    far = sign * (curves.last_value - curves.values[:, 0]) < -0.2 * spread
-    if not far.any():
-        return None
-    gains = sign * np.where(curves.seen[:, 1:], np.diff(curves.values, axis=1), 0.0)
-    steadily = (gains < 0).sum(axis=1) >= 0.8 * (curves.lengths - 1)
-    if metric.kind == SHARE:
-        # A noisy accuracy that is told to be an error: its setbacks hide the direction from step to step.
-        for i in np.flatnonzero(far):
-            steadily[i] |= _falls_in_rank(sign * curves.values[i, : curves.lengths[i]])
-    contradicts = steadily & far & (curves.lengths >= 5)
-    if not contradicts.any():
-        return None
-    curve = int(np.argmax(contradicts))
-    where = "the curve" if curves.single else f"curve {curve}"
-    first, last = curves.values[curve, 0], curves.last_value[curve]
-    better, other = ("smaller", "larger") if metric.minimize else ("larger", "smaller")
-    reading = _OPPOSITE.get(metric.name.removesuffix("%"), "")
-    reading += "%" * (bool(reading) and metric.name.endswith("%"))
-    instead = f"metric={reading!r}" if reading else f"a Metric with minimize={not metric.minimize}"
-    return (
-        f"{where} gets steadily worse for {metric.name}, from {first:.4g} to {last:.4g} where {better} is better; "
-        f"check the metric's direction: if {other} is better it is {instead}"
-    )
-
-
-def _falls_in_rank(values: Array) -> bool:
-    """Whether later values are lower nearly without exception, by Spearman's rank correlation."""
-    if len(values) < 8:
-        return False
-    ranks = np.argsort(np.argsort(values, kind="stable"), kind="stable")
-    return bool(np.corrcoef(ranks, np.arange(len(values)))[0, 1] < -0.9)
-
-
-def _shares_as_percentages(curves: Curves, metric: Metric) -> str | None:
-    """Some curve of a percentage never leaves 0 to 1."""
-    if not metric.name.endswith("%") or curves.values.shape[1] < 2:
-        return None
-    largest = np.where(curves.seen, curves.values, 0.0).max(axis=1)
-    suspect = (largest > 0.0) & (largest <= 1.0) & (curves.lengths >= 2)
-    if not suspect.any():
-        return None
-    curve = int(np.argmax(suspect))
-    where = "the curve" if curves.single else f"curve {curve}"
-    return (
-        f"{where} has values up to {largest[curve]:.4g}: as {metric.name} that is at most 1 of 100; if they are shares "
-        f"of one, it is metric={metric.name.removesuffix('%')!r}"
-    )

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from epochcast.contradiction import warn_on_contradiction
 from epochcast.curve import (
     Array,
     Curves,
@@ -22,7 +23,6 @@ from epochcast.curve import (
     clip_to_hard_bounds,
     floats,
     unpacked,
-    warn_on_contradiction,
 )
 from epochcast.errors import InputError
 from epochcast.metric import Metric

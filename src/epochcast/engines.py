@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from epochcast.question import Engine
-from epochcast.runtime import load_network
+from epochcast.runtime.networks import load_network
 
 SAMPLERS = ("mcmc-pp", "mcmc-op", "exact")
 BASELINES = ("last-value", "power-law", "empirical-gp")

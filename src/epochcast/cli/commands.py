@@ -13,7 +13,7 @@ from epochcast.cli.forecast import forecast
 from epochcast.cli.models import models
 from epochcast.cli.train import train
 from epochcast.cli.watch import watch
-from epochcast.experiments.prior_command import evaluate_prior
+from epochcast.experiments.prior.command import evaluate_prior
 
 app = typer.Typer(
     name="epochcast",

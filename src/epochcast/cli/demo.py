@@ -9,9 +9,9 @@ import numpy as np
 import typer
 from rich.console import Console
 
+from epochcast.cli.demo_runs import SEEN, demo_runs, draw_runs
 from epochcast.cli.forecast import show
 from epochcast.console import plain_table, progress
-from epochcast.demo import SEEN, demo_runs, draw_runs
 from epochcast.forecast import Forecast
 from epochcast.forecaster import Forecaster
 from epochcast.plots import check_picture

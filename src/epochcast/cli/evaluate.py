@@ -57,8 +57,8 @@ def evaluate_real(
     as_json: JsonOption = False,
 ) -> None:
     """Score forecasts of real curves: likelihood, error, CRPS, coverage and ranks at every cutoff."""
-    from epochcast.experiments.real_command import Request, report, study
-    from epochcast.experiments.real_study import Plan
+    from epochcast.experiments.real.command import Request, report, study
+    from epochcast.experiments.real.study import Plan
 
     plan = Plan(tuple(words(engines)), tuple(floats(cutoffs)), curves, sampler_curves, tuple(words(sampled_on)), seed)
     measured = _measured(metric, kind, minimize, hard, soft)
@@ -112,9 +112,9 @@ def evaluate_stopping(
 ) -> None:
     """Replay model selection on finished runs: what stopping rules save, and how often they err."""
     from epochcast.experiments.harness import Store, Workers
-    from epochcast.experiments.stopping import Settings
-    from epochcast.experiments.stopping_report import summary_table, write
-    from epochcast.experiments.stopping_study import Source, run, tasks_of, used
+    from epochcast.experiments.stopping.replay import Settings
+    from epochcast.experiments.stopping.report import summary_table, write
+    from epochcast.experiments.stopping.study import Source, run, tasks_of, used
 
     settings = Settings(orders, confidences=tuple(floats(confidence)), curves=curves, seed=seed)
     measured = _measured(metric, kind, minimize, hard, soft)

@@ -25,6 +25,7 @@ from epochcast.cli.options import (
     number,
     whole,
 )
+from epochcast.cli.terminal import fan_chart
 from epochcast.console import as_json as json_text
 from epochcast.console import floats, progress
 from epochcast.curve import Array
@@ -35,7 +36,6 @@ from epochcast.forecaster import Forecaster
 from epochcast.logs import Column, read_column
 from epochcast.logs.csv import PLAIN_COLUMN
 from epochcast.plots import check_picture, save_picture
-from epochcast.terminal import fan_chart
 
 _NARROWEST, _WIDEST, _MARGIN = 20, 90, 12  # of a chart, in characters
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from epochcast.cli.options import JsonOption
 from epochcast.console import as_json as json_text
 from epochcast.console import plain_table
-from epochcast.weights import find, registry
+from epochcast.runtime.weights import find, registry
 
 
 def models(

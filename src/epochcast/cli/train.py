@@ -42,7 +42,7 @@ def train(
         raise InputError(f"--checkpoint {checkpoint} is a folder; name a file in it")
     make_folder(out)
     try:
-        from epochcast.training import TrainingRun
+        from epochcast.nn.training_run import TrainingRun
     except ImportError as error:
         raise MissingExtraError(error.name or "torch", "train") from None
     if prior is not None:

@@ -18,9 +18,9 @@ from epochcast.errors import ConfigError
 from epochcast.experiments.store import fingerprint
 from epochcast.forecaster import Forecaster
 from epochcast.question import Engine
+from epochcast.runtime.weights import find
 from epochcast.sampling.exact import ExactConfig, ExactEngine
 from epochcast.sampling.mcmc import M1, M2, M3, McmcConfig, McmcEngine, PriorName
-from epochcast.weights import find
 
 # The paper's table of settings.
 GRID = {

@@ -10,8 +10,8 @@ from typing import Any
 from epochcast.checks import shown
 from epochcast.errors import ConfigError, InputError
 from epochcast.forecaster import Forecaster
+from epochcast.runtime.weights import models, registry, shipped_digest
 from epochcast.schedule import FORMS
-from epochcast.weights import models, registry, shipped_digest
 
 log = logging.getLogger("epochcast")
 

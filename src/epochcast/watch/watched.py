@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from epochcast.curve import Array, warn_on_contradiction
+from epochcast.contradiction import warn_on_contradiction
+from epochcast.curve import Array
 from epochcast.encode import seen_of
 from epochcast.errors import InputError, StrongContradictionWarning
 from epochcast.forecast import Forecast

@@ -21,7 +21,7 @@ from epochcast.logs.growing import GrowingLogs
 from epochcast.logs.run import list_names, shown
 from epochcast.metric import Metric, as_metric
 from epochcast.question import Recollection
-from epochcast.recall import MOST_BYTES
+from epochcast.runtime.recall import MOST_BYTES
 from epochcast.stopping.decision import (
     COVERAGE,
     MIN_SHARE,

@@ -1,0 +1,1 @@
+"""Experiment 1: forecasts of curves of the paper's prior."""

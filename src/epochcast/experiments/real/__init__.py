@@ -1,0 +1,1 @@
+"""Experiment 2: forecasts of real curves."""

@@ -1,0 +1,131 @@
+"""Experiment 3 over whole collections: tasks as items of the harness, cached by everything that they depend on."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epochcast.benchmarks import Collection, CurveSet, load
+from epochcast.curve import Array
+from epochcast.errors import InputError
+from epochcast.experiments import harness
+from epochcast.experiments.contenders import contenders
+from epochcast.experiments.harness import Progress, Store, Workers, fingerprint
+from epochcast.experiments.stopping.reach_table import TaskRuns
+from epochcast.experiments.stopping.replay import Row, Settings, evaluate_task, rules_of
+from epochcast.metric import Metric
+
+BENCHMARKS = ("lcbench", "taskset", "nasbench201")
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """One task: a row and a line of mean regret per rule, in the same order."""
+
+    rows: list[Row]
+    epochs: NDArray[np.int64]  # [point]
+    regret: Array  # [rule, point]
+    error: Array  # [rule, point]: one standard error
+
+    @classmethod
+    def of(cls, result: dict[str, Any]) -> TaskResult:
+        rows = [Row(**row) for row in result["rows"]]
+        return cls(rows, np.asarray(result["epochs"]), np.asarray(result["regret"]), np.asarray(result["error"]))
+
+    @property
+    def benchmark(self) -> str:
+        return self.rows[0].benchmark
+
+    @property
+    def task(self) -> str:
+        return self.rows[0].task
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where finished runs come from."""
+
+    data: Path
+    names: Sequence[str] | None = None  # `.npz` collections of a folder; None: the usual ones, where it has any
+    metric: str | None = None
+    kind: Metric | str | None = None
+    horizon: int | None = None  # of logs; None: that of the longest run of a task
+    skip_bad: bool = False
+
+    def read(self) -> list[Collection]:
+        """The `.npz` collections of a folder by name, or what any other path holds that `load` can read."""
+        found = [self.data / f"{name}.npz" for name in (BENCHMARKS if self.names is None else self.names)]
+        present = [path for path in found if path.is_file()]
+        if self.data.is_dir() and not present and self.names is not None:
+            raise InputError(f"{self.data} holds none of {', '.join(path.name for path in found)}")
+        return [
+            load(
+                path,
+                metric=self.metric,
+                kind=self.kind,
+                skip_bad=self.skip_bad,
+                horizon="longest" if self.horizon is None else self.horizon,
+            )
+            for path in present or [self.data]
+        ]
+
+
+def collections_in(data: Path, names: Sequence[str] | None = None) -> list[CurveSet]:
+    """The sets of a folder or file."""
+    return [curves for found in Source(data, names).read() for curves in found.sets]
+
+
+def tasks_of(collections: Sequence[CurveSet], settings: Settings, wanted: Sequence[str] = ()) -> list[TaskRuns]:
+    """The runs of all tasks, or of those wanted by name."""
+    known = {task for curves in collections for task in curves.task_names}
+    unknown = [task for task in wanted if task not in known]
+    if unknown:
+        raise InputError(f"task {unknown[0]!r} is in none of {', '.join(curves.name for curves in collections)}")
+    return [
+        TaskRuns.of(curves, task, settings.curves, settings.seed)
+        for curves in collections
+        for task in curves.task_names
+        if not wanted or task in wanted
+    ]
+
+
+def used(tasks: Sequence[TaskRuns]) -> list[str]:
+    """How many runs take part, in words, one line per benchmark."""
+    lines = []
+    for name, group in groupby(tasks, key=lambda runs: runs.benchmark):
+        some = list(group)
+        count, short = sum(len(runs) for runs in some), sum(int(np.isnan(runs.values[:, -1]).sum()) for runs in some)
+        rest = f"; {short:,} of them end before their horizon and count as broken off there" if short else ""
+        lines.append(f"{name}: {count:,} runs of {len(some)} task{'s' * (len(some) != 1)} used{rest}")
+    return lines
+
+
+def run(
+    tasks: Sequence[TaskRuns],
+    model: str | Path,
+    settings: Settings,
+    store: Store | None = None,
+    workers: Workers | None = None,
+    progress: Progress | None = None,
+) -> list[TaskResult]:
+    """All rules on all tasks; tasks that the store holds are not computed again."""
+    (contender,) = contenders([str(model)])
+    rules = [asdict(rule) for rule in rules_of(settings.confidences)]
+    version = fingerprint({"model": contender.fingerprint, "rules": rules, **asdict(settings)})
+    items = {_key(runs, contender.label, version): runs for runs in tasks}
+    function = partial(evaluate_task, model=contender, settings=settings)
+    report = harness.run(function, items, store, workers, progress)
+    return [TaskResult.of(result) for result in report.demand().values()]
+
+
+def _key(runs: TaskRuns, model: str, version: str) -> str:
+    content = zlib.crc32(np.ascontiguousarray(runs.values).tobytes())
+    return f"stopping/{model}:{version}/{runs.benchmark}/{runs.task}:{content:08x}"

@@ -1,0 +1,1 @@
+"""What a streaming network reads of a run, and how its outputs are read."""

@@ -1,0 +1,140 @@
+"""How questions become inputs of a streaming network, and how its outputs become distributions.
+
+Answers lie around the newest value, in units of recent movement: at the newest value + unit x sinh(offset).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epochcast.curve import Curves, thinned
+from epochcast.distributions import Array, Mixture
+from epochcast.features.constants import (
+    LARGEST_LOG_SCALE,
+    LARGEST_OFFSET,
+    SMALLEST_LOG_SCALE,
+    SURPRISE,
+    SURPRISE_MEAN,
+    SURPRISE_SCALE,
+)
+from epochcast.features.run import Trail
+from epochcast.question import Input, Question
+from epochcast.rates import Rates
+from epochcast.special import log_softmax
+
+Raw = NDArray[np.float32]
+LONGEST = 1000.0  # horizon that networks without a grid are trained on
+
+
+@dataclass(frozen=True)
+class DecoderInputs:
+    """Inputs of the decoder at some cutoffs, and how to read its raw outputs [run, cutoff, query, output]."""
+
+    cutoff_features: Array  # [run, cutoff, feature]
+    query_features: Array  # [run, cutoff, query, feature]
+    read: Callable[[Raw], Mixture]
+
+
+@dataclass(frozen=True)
+class Codec:
+    """Inputs and outputs of a network that knows certain runs."""
+
+    grid: int | None  # the one horizon it was trained on, None for any
+    most_values: int  # values of a run that it has been trained on
+    reads: frozenset[Input]
+
+    def runs(self, question: Question) -> Curves:
+        """What the network reads of the runs: at most so many values, with that before training if it knows such."""
+        begun = question.with_untrained_at_zero() if "untrained" in self.reads else question.runs
+        return thinned(begun, self.most_values)
+
+    def thins(self, question: Question) -> bool:
+        """Whether some run has more values than the network reads."""
+        before = question.untrained is not None and "untrained" in self.reads
+        return int(question.runs.lengths.max(initial=0)) + before > self.most_values
+
+    def _kinds(self, question: Question) -> Array | None:
+        return question.kinds if "kind" in self.reads else None
+
+    def newest(self, question: Question, runs: Curves, first: int = 0) -> tuple[Array, DecoderInputs]:
+        """Tokens of the runs from index `first` on, and what the decoder is asked at the cutoff of each."""
+        planned = float(self.grid or question.horizon)
+        # A run of 300,000 iterations is read as one of 1,000 steps: the network has seen no longer ones.
+        scale = min(LONGEST / planned, 1.0)
+        rates = _rates_at(question, runs.steps, planned, scale)
+        whole = Trail.of(scale * runs.steps, runs.values, scale * planned, first, self._kinds(question), rates)
+        asked = question.steps[:, None]
+        ahead = _rates_at(question, asked, planned, scale)
+        return whole.tokens, _decoder_inputs(whole.at(runs.lengths[:, None]), scale * asked, ahead)
+
+    def finished(self, question: Question) -> Finished:
+        """Complete runs on steps 1, 2, 3, ... up to the horizon, which can be asked about at any cutoff."""
+        planned = float(self.grid or question.horizon)
+        runs = self.runs(question)
+        rates = _rates_at(question, runs.steps, planned)
+        whole = Trail.of(runs.steps, runs.values, planned, kinds=self._kinds(question), rates=rates)
+        return Finished(whole, int(runs.lengths[0] - question.runs.lengths[0]), question)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """Complete runs that can be asked about at any cutoff."""
+
+    whole: Trail
+    before: int  # values of the untrained model that come first and are not counted: 0 or 1
+    question: Question
+
+    @property
+    def tokens(self) -> Array:
+        """[run, 1 + value, feature]"""
+        return self.whole.tokens
+
+    def at(self, cutoffs: NDArray[np.int64], queries: Array) -> DecoderInputs:
+        """What the decoder is asked at cutoffs [cutoff] about steps [cutoff, query]."""
+        seen, asked = self.whole.at(cutoffs[None] + self.before), queries[None]
+        return _decoder_inputs(seen, asked, _rates_at(self.question, asked, self.whole.horizon))
+
+
+def _rates_at(question: Question, steps: Array, horizon: float, scale: float = 1.0) -> Rates | None:
+    """Learning rates at some steps of the runs, where they are known."""
+    return None if question.schedule is None else question.schedule.at(steps, horizon, scale)
+
+
+def _decoder_inputs(seen: Trail, queries: Array, rates: Rates | None) -> DecoderInputs:
+    def read(raw: Raw) -> Mixture:
+        logits, offsets, stretch, scale = _outputs(raw)
+        log_unit = (np.log(seen.unit)[..., None] + scale)[..., None]
+        distance = np.sinh(np.clip(offsets, -LARGEST_OFFSET, LARGEST_OFFSET))
+        log_scales = _limited(log_unit + stretch)
+        return Mixture(
+            _with_last(log_softmax(logits) + np.log1p(-SURPRISE), np.log(SURPRISE)),
+            _with_last(seen.last[..., None, None] + np.exp(log_unit) * distance, SURPRISE_MEAN),
+            _with_last(log_scales, np.log(SURPRISE_SCALE)),
+        )
+
+    return DecoderInputs(seen.tokens, seen.queries(queries, rates), read)
+
+
+def _outputs(raw: Raw) -> tuple[Array, Array, Array, Array]:
+    """Logits, offsets and stretches [..., component] of the components, and the scale [...] of all."""
+    outputs = raw.astype(np.float64)
+    count = outputs.shape[-1] // 3
+    logits, offsets, stretch = (outputs[..., i * count : (i + 1) * count] for i in range(3))
+    return logits, offsets, stretch, outputs[..., -1]
+
+
+def _limited(log_scales: Array) -> Array:
+    np.maximum(log_scales, SMALLEST_LOG_SCALE, out=log_scales)
+    return np.minimum(log_scales, LARGEST_LOG_SCALE, out=log_scales)
+
+
+def _with_last(array: Array, value: float) -> Array:
+    """One more component."""
+    longer = np.empty((*array.shape[:-1], array.shape[-1] + 1))
+    longer[..., :-1] = array
+    longer[..., -1] = value
+    return longer

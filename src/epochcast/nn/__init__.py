@@ -1,0 +1,1 @@
+"""Networks in torch: what they are, what they are trained on, training, and export to ONNX."""

@@ -1,0 +1,224 @@
+"""The networks, in torch: the paper's set transformer and the streaming transformer.
+
+Weight matrices are stored as [in, out] and applied as `x @ w`, so that an exported graph can point at the very bytes
+of the weight file.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from epochcast.errors import ConfigError
+from epochcast.features import run as trail
+from epochcast.features.constants import HIDDEN
+from epochcast.rates import RATE_QUERY_FEATURES, RATE_TOKEN_FEATURES
+
+Layout = Literal["set", "stream"]
+Head = Literal["bars", "mixture"]
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Sizes of a network; `preset` knows the paper's grid and our own."""
+
+    layout: Layout = "stream"
+    head: Head = "mixture"
+    layers: int = 6
+    width: int = 128
+    heads: int = 4
+    hidden: int = 512
+    outputs: int = 12  # bins or Gaussian components
+    decoder: int = 256  # streaming: width of the decoder
+    rates: bool = False  # streaming: reads learning rates that it is told
+
+    def __post_init__(self) -> None:
+        if self.layout not in ("set", "stream") or self.head not in ("bars", "mixture"):
+            raise ConfigError(f"layout={self.layout!r}, head={self.head!r}: choose set or stream, bars or mixture")
+        if self.width % self.heads:
+            raise ConfigError(f"width={self.width} must be a multiple of heads={self.heads}")
+        smallest = min(self.layers, self.width, self.heads, self.hidden, self.outputs)
+        if smallest < 1:
+            raise ConfigError(f"sizes of a model must be positive, not {smallest}")
+
+    @property
+    def token_features(self) -> int:
+        """Of a value, for a streaming network."""
+        return trail.TOKEN_FEATURES + RATE_TOKEN_FEATURES * self.rates
+
+    @property
+    def query_features(self) -> int:
+        """Of a queried step, for a streaming network."""
+        return trail.QUERY_FEATURES + RATE_QUERY_FEATURES * self.rates
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def paper_config(layers: int, width: int) -> ModelConfig:
+    """A size of the paper's grid: layers 3, 6 or 12, width 128, 256 or 512, hidden size 2 x width, 1,000 bins."""
+    return ModelConfig("set", "bars", layers, width, max(width // 128, 1), 2 * width, 1000)
+
+
+PAPER_SIZES = {
+    "P1": paper_config(3, 128),
+    "P2": paper_config(3, 256),
+    "P3": paper_config(12, 512),
+    "6x128": paper_config(6, 128),
+}
+
+
+class Linear(nn.Module):
+    """x @ weight + bias, with the weight stored as [in, out]."""
+
+    def __init__(self, inputs: int, outputs: int, bias: bool = True, zero: bool = False) -> None:
+        super().__init__()
+        weight = torch.zeros(inputs, outputs) if zero else torch.randn(inputs, outputs) / math.sqrt(inputs)
+        self.weight = nn.Parameter(weight)
+        self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x @ self.weight
+        return y if self.bias is None else y + self.bias
+
+
+class Block(nn.Module):
+    """A pre-norm transformer block; output projections start at zero, so that it starts as the identity."""
+
+    def __init__(self, width: int, heads: int, hidden: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.attention_norm = nn.LayerNorm(width)
+        self.query = Linear(width, width, bias=False)
+        self.key = Linear(width, width, bias=False)
+        self.value = Linear(width, width, bias=False)
+        self.mix = Linear(width, width, bias=False, zero=True)
+        self.mlp_norm = nn.LayerNorm(width)
+        self.up = Linear(width, hidden)
+        self.down = Linear(hidden, width, zero=True)
+
+    def _split(self, x: Tensor) -> Tensor:
+        batch, length, width = x.shape
+        return x.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
+
+    def forward(self, x: Tensor, bias: Tensor, past: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """One layer; `bias` [.., new, past + new] is HIDDEN where a token may not look. Returns keys and values.
+
+        `past` and the second result are [2, batch, head, token, size].
+        """
+        normed = self.attention_norm(x)
+        query, key, value = (self._split(part(normed)) for part in (self.query, self.key, self.value))
+        if past is not None:
+            key, value = torch.cat([past[0], key], dim=2), torch.cat([past[1], value], dim=2)
+        scores = query @ key.transpose(-1, -2) / math.sqrt(key.shape[-1]) + bias
+        seen = torch.softmax(scores, dim=-1) @ value
+        x = x + self.mix(seen.transpose(1, 2).reshape(x.shape))
+        return x + self.down(F.gelu(self.up(self.mlp_norm(x)))), torch.stack([key, value])
+
+
+class SetModel(nn.Module):
+    """LC-PFN (section 3.4): observed and queried steps are tokens without positions.
+
+    Every token attends to the observed ones and to itself, never to another query.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embed_step = Linear(1, config.width)
+        self.embed_value = Linear(1, config.width)
+        self.blocks = nn.ModuleList(Block(config.width, config.heads, config.hidden) for _ in range(config.layers))
+        self.norm = nn.LayerNorm(config.width)
+        self.decode_hidden = Linear(config.width, config.hidden)  # without it, bins stay too wide late in a curve
+        self.head = Linear(config.hidden, config.outputs if config.head == "bars" else 3 * config.outputs, zero=True)
+        if config.head == "mixture":
+            _spread_components(self.head, torch.linspace(0.1, 0.9, config.outputs), math.log(0.1))
+
+    def encode(self, steps: Tensor, values: Tensor, observed: Tensor) -> Tensor:
+        """States [batch, token, width] of steps and values [batch, token]; values count only where observed."""
+        tokens = self.embed_step(steps[..., None])
+        tokens = tokens + self.embed_value(values[..., None]) * observed[..., None].to(tokens.dtype)
+        itself = torch.eye(steps.shape[1], dtype=torch.bool, device=steps.device)
+        hidden = ~(observed[:, None, :] | itself)[:, None]  # [batch, head, token, token]
+        bias = HIDDEN * hidden.to(tokens.dtype)
+        for block in self.blocks:
+            tokens, _ = block(tokens, bias)
+        return self.norm(tokens)
+
+    def decode(self, states: Tensor) -> Tensor:
+        """Raw outputs [..., output] of states [..., width]."""
+        outputs: Tensor = self.head(F.gelu(self.decode_hidden(states)))
+        return outputs
+
+    def forward(self, steps: Tensor, values: Tensor, observed: Tensor, queries: Tensor) -> Tensor:
+        """Raw outputs [batch, query, output] for contexts [batch, token] and queried steps [batch, query]."""
+        blank = torch.zeros_like(queries)
+        states = self.encode(
+            torch.cat([steps, queries], dim=1),
+            torch.cat([values, blank], dim=1),
+            torch.cat([observed, blank.bool()], dim=1),
+        )
+        return self.decode(states[:, steps.shape[1] :])
+
+
+def _spread_components(head: Linear, means: Tensor, log_scale: float) -> None:
+    """Bias a mixture head so that its components start apart from each other."""
+    assert head.bias is not None
+    with torch.no_grad():
+        head.bias[len(means) : 2 * len(means)] = means
+        head.bias[2 * len(means) : 3 * len(means)] = log_scale
+
+
+class StreamModel(nn.Module):
+    """A causal transformer over what was seen, and a decoder from the state at a cutoff to any later step.
+
+    One pass over a finished curve yields the forecasts at all its cutoffs; one new value is one new token on the
+    keys and values of the earlier ones. The decoder answers around the newest value, in units of recent movement.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embed = Linear(config.token_features, config.width)
+        self.blocks = nn.ModuleList(Block(config.width, config.heads, config.hidden) for _ in range(config.layers))
+        self.norm = nn.LayerNorm(config.width)
+        self.from_state = Linear(config.width, config.decoder)
+        self.from_cutoff = Linear(config.token_features, config.decoder, bias=False)
+        self.from_query = Linear(config.query_features, config.decoder, bias=False)
+        self.decode_hidden = Linear(config.decoder, config.decoder)
+        self.head = Linear(config.decoder, 3 * config.outputs + 1, zero=True)
+        _spread_components(self.head, torch.linspace(-3.0, 3.0, config.outputs), 1.0)
+        with torch.no_grad():  # a network that is never told what is measured must not care
+            self.embed.weight[trail.KIND_FEATURE] = 0.0
+            self.from_cutoff.weight[trail.KIND_FEATURE] = 0.0
+
+    def encode(self, tokens: Tensor, past: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """States [batch, token, width] and all keys and values [layer, 2, batch, head, token, size]."""
+        states = self.embed(tokens)
+        before = 0 if past is None else past.shape[4]
+        new = tokens.shape[1]
+        bias = torch.full((new, before + new), HIDDEN, device=tokens.device).triu(before + 1)
+        memory = []
+        for layer, block in enumerate(self.blocks):
+            states, own = block(states, bias, None if past is None else past[layer])
+            memory.append(own)
+        return self.norm(states), torch.stack(memory)
+
+    def decode(self, states: Tensor, cutoff_features: Tensor, query_features: Tensor) -> Tensor:
+        """Raw outputs [..., query, 3 x component + 1] for states [..., width] and queries [..., query, feature]."""
+        context = self.from_state(states) + self.from_cutoff(cutoff_features)
+        hidden = F.gelu(context[..., None, :] + self.from_query(query_features))
+        return self.head(F.gelu(self.decode_hidden(hidden)))
+
+    def forward(
+        self, tokens: Tensor, past: Tensor, positions: Tensor, cutoff_features: Tensor, query_features: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """What inference runs: tokens [batch, token, feature], positions [batch, cutoff] among the new tokens."""
+        states, memory = self.encode(tokens, past)
+        index = positions[..., None].expand(-1, -1, states.shape[-1])
+        return self.decode(states.gather(1, index), cutoff_features, query_features), memory

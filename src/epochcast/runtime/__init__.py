@@ -1,0 +1,1 @@
+"""Networks on onnxruntime, and their files."""

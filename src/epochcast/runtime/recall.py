@@ -1,0 +1,149 @@
+"""`Recall`: a streaming network that remembers, run by run, what it has read, so that growth alone costs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epochcast.curve import Array, Curves
+from epochcast.distributions import Distribution, Mixture
+from epochcast.question import Engine, Question, Recollection
+from epochcast.runtime.networks import StreamEngine, joined
+from epochcast.schedule import Schedule
+
+MOST_BYTES = 1 << 29  # kept in all; runs beyond that are read anew each time
+_BATCH_TOKENS = 1024  # of all runs of a batch, old and new: what a layer makes of them still fits into the cache
+
+Index = NDArray[np.intp]
+Memory = NDArray[np.float32]
+Plan = tuple[float, Schedule | None]  # horizon and learning rates
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """What was read of a run, in the network's own terms, and what it keeps of that."""
+
+    steps: Array  # [value]
+    values: Array  # [value]
+    plan: Plan
+    memory: Memory  # [layer, 2, head, 1 + value, size]: keys and values of the start and of each value
+
+    def tokens_shared_with(self, steps: Array, values: Array, plan: Plan) -> int:
+        """Tokens, counting the start, that need not be read again; the newest always is, as it is asked."""
+        if plan != self.plan:
+            return 0
+        most = min(len(self.steps), len(steps) - 1)
+        differs = (self.steps[:most] != steps[:most]) | (self.values[:most] != values[:most])
+        return 1 + (int(np.argmax(differs)) if differs.any() else most)
+
+
+class Recall(Recollection):
+    """The keys and values of runs that a network has read, by run.
+
+    A log may be cut, and a run may start again: only as much is recalled as still holds. At most `most_bytes` are kept.
+    """
+
+    batch = 1024  # they are sorted by length here
+
+    def __init__(self, engine: StreamEngine, most_bytes: int) -> None:
+        super().__init__(engine)
+        self.network = engine
+        self.most_bytes = most_bytes
+        self._bytes = 0
+        self._readings: dict[Hashable, _Reading] = {}
+
+    def about(self, runs: Sequence[Hashable]) -> Engine:
+        """An engine for one forecast of these runs, in this order."""
+        return Recalling(self, runs)
+
+    def forget_all_but(self, runs: Collection[Hashable]) -> None:
+        for run in self._readings.keys() - runs:
+            self._forget(run)
+
+    def _forget(self, run: Hashable) -> None:
+        if run in self._readings:
+            self._bytes -= self._readings.pop(run).memory.nbytes
+
+    def predict(self, keys: Sequence[Hashable], question: Question) -> Mixture:
+        """The network's answer, of which only what is new of each run is worked out."""
+        runs = self.network.codec.runs(question)
+        shared = np.array([self._shared(key, runs, i, question) for i, key in enumerate(keys)])
+        parts: list[Mixture] = []
+        order: list[Index] = []
+        for batch in _batches(shared, runs.lengths):
+            known = int(shared[batch[0]])
+            parts.append(self._read_on([keys[i] for i in batch], known, question[batch], _chosen(runs, batch)))
+            order.append(batch)
+        return joined(parts)[np.argsort(np.concatenate(order))]
+
+    def _shared(self, key: Hashable, runs: Curves, i: int, question: Question) -> int:
+        """How many tokens of run i are known."""
+        if key not in self._readings:
+            return 0
+        seen = slice(runs.lengths[i])
+        plan = (question.horizon, question.schedule)
+        return self._readings[key].tokens_shared_with(runs.steps[i, seen], runs.values[i, seen], plan)
+
+    def _read_on(self, keys: Sequence[Hashable], shared: int, question: Question, runs: Curves) -> Mixture:
+        """Answers for runs of which the same number of tokens is known."""
+        tokens, asked = self.network.codec.newest(question, runs)
+        answer, memory = self.network.read_on(
+            tokens[:, shared:], asked, (runs.lengths - shared)[:, None], self._recalled(keys, shared)
+        )
+        for i, key in enumerate(keys):
+            self._keep(key, runs, i, (question.horizon, question.schedule), memory[:, :, i])
+        return answer[:, 0]
+
+    def _recalled(self, runs: Sequence[Hashable], tokens: int) -> Memory:
+        """The first tokens of these runs, [layer, 2, run, head, token, size]."""
+        if tokens == 0:
+            return self.network.empty_memory(len(runs))
+        return np.stack([self._readings[run].memory[..., :tokens, :] for run in runs], axis=2)
+
+    def _keep(self, run: Hashable, curves: Curves, i: int, plan: Plan, memory: Memory) -> None:
+        """Remember run i of a batch, if there is room."""
+        self._forget(run)
+        length = int(curves.lengths[i])
+        own = memory[..., : 1 + length, :]
+        if self._bytes + own.nbytes <= self.most_bytes:
+            # Copies: views would keep the whole batch alive.
+            steps, values = curves.steps[i, :length].copy(), curves.values[i, :length].copy()
+            self._readings[run] = _Reading(steps, values, plan, own.copy())
+            self._bytes += own.nbytes
+
+
+class Recalling(Engine):
+    """An engine that knows which runs it is asked about."""
+
+    def __init__(self, recall: Recall, runs: Sequence[Hashable]) -> None:
+        network = recall.network
+        self.name, self.reads = network.name, network.reads
+        self.grid, self.most_values = network.grid, network.most_values
+        self._recall, self._runs = recall, runs
+
+    def predict(self, question: Question) -> Distribution:
+        if self._recall.network.codec.thins(question):
+            # Such runs are thinned, each time to other values.
+            return self._recall.network.predict(question)
+        return self._recall.predict(self._runs, question)
+
+
+def _batches(shared: NDArray[np.int64], lengths: NDArray[np.int64]) -> Iterator[Index]:
+    """Runs to be read together: with as many known tokens, and of about one length, as a batch is padded."""
+    order = np.lexsort((lengths, shared))
+    start = 0
+    for end in range(1, len(order) + 1):
+        whole = end == len(order) or shared[order[end]] != shared[order[start]]
+        if whole or (end + 1 - start) * (1 + lengths[order[end]]) > _BATCH_TOKENS:
+            yield order[start:end]
+            start = end
+
+
+def _chosen(curves: Curves, index: Index) -> Curves:
+    """Some curves, padded no further than they need."""
+    width = int(curves.lengths[index].max())
+    some = curves[index]
+    return replace(some, steps=some.steps[:, :width], values=some.values[:, :width])
