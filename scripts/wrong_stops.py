@@ -72,8 +72,8 @@ class Task:
 
     def limits(self, pool: Pool, min_steps: int, min_share: float) -> Limits:
         """The rule, which never stops a run at its last value."""
-        count = np.arange(1, self.values.shape[1] + 1)
-        early = np.vectorize(too_early)(count, self.steps, self.horizons[:, None], min_steps, min_share)
+        count, steps = np.arange(1, self.values.shape[1] + 1), np.nan_to_num(self.steps)
+        early = np.vectorize(too_early)(count, steps, self.horizons[:, None], min_steps, min_share)
         later = np.isfinite(np.pad(self.values[:, 1:], ((0, 0), (0, 1)), constant_values=np.nan))
         table = np.where(early | ~later, np.inf, np.maximum(self.reach, pool.running))
         return Limits(table, np.zeros(self.values.shape[1], dtype=bool))

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pty
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -11,6 +16,7 @@ import pytest
 import epochcast as ec
 from tests.command_line import command
 
+STOPPING = ("--orders", "1", "--curves", "3", "--confidence", "0.95")
 VALUES = [0.31, 0.45, 0.52, 0.57, 0.60, 0.62]
 
 
@@ -117,6 +123,13 @@ def test_metric_of_ones_own_stays_in_its_bounds() -> None:
     assert found["quantiles"]["0.025"][-1] < found["median"][-1] < found["quantiles"]["0.975"][-1]
 
 
+def test_metric_reward_follows_the_scale_of_the_run() -> None:
+    numbers = "\n".join(str(-200.0 + 190.0 * (1.0 - 0.8**step)) for step in range(1, 13))
+    found = command("forecast", "-", "--metric", "reward", "--horizon", "60", "--json", stdin=numbers).answer
+    assert -60.0 < found["median"][-1] < 60.0
+    assert found["quantiles"]["0.025"][-1] < found["median"][-1] < found["quantiles"]["0.975"][-1]
+
+
 def test_metric_of_ones_own_with_soft_bounds_is_that_of_the_library() -> None:
     own = ("--metric", "score", "--minimize", "--hard", "0,50", "--soft", "0,20")
     found = command("forecast", "12,9,7", *own, "--horizon", "9", "--json").answer
@@ -214,3 +227,44 @@ def test_json_helper_has_null_for_what_is_not_finite() -> None:
     from epochcast.console import as_json
 
     assert as_json({"a": [float("nan"), 1.5, (float("inf"), "x")]}) == '{"a": [null, 1.5, [null, "x"]]}'
+
+
+# --- progress ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
+@pytest.mark.parametrize(
+    ("words", "bar"),
+    [
+        (("evaluate", "real", "--engines", "last-value", "--curves", "5", "--json"), "scoring"),
+        (
+            ("evaluate", "stopping", "--data", "digits_bench", "--model", "last-value", *STOPPING, "--json"),
+            "last-value on",
+        ),
+        (("evaluate", "prior", "--model", "stream", "--curves", "4", "--json"), "stream on 4 curves"),
+        (("demo",), "forecasting"),
+    ],
+)
+def test_progress_is_shown_on_a_terminal_and_not_in_the_output(
+    tmp_path: Path, words: tuple[str, ...], bar: str
+) -> None:
+    terminal, other_end = pty.openpty()
+    arguments = [sys.executable, "-m", "epochcast.cli", *words]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    with (tmp_path / "out").open("w") as out:
+        process = subprocess.Popen(arguments, stdout=out, stderr=other_end, env=environment)
+    os.close(other_end)
+    shown = b""
+    with contextlib.suppress(OSError):  # the terminal is gone with the process
+        while part := os.read(terminal, 4096):
+            shown += part
+    os.close(terminal)
+    assert process.wait(120) == 0, shown
+    assert bar in shown.decode()
+    written = (tmp_path / "out").read_text()
+    assert bar not in written
+    assert "--json" not in words or json.loads(written)
+
+
+def test_progress_is_silent_where_there_is_no_terminal() -> None:
+    assert command("demo").err == ""

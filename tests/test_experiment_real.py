@@ -314,12 +314,12 @@ def test_command_with_an_unknown_collection_names_those_there() -> None:
 
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
-    """Runs of very different lengths, each in a folder of its own."""
+    """Runs of very different lengths in one folder."""
     folder = tmp_path / "runs"
+    folder.mkdir()
     for length in (10, 20, 300):
-        (folder / str(length)).mkdir(parents=True)
         lines = [f"{epoch},{1.0 - 0.7 * epoch**-0.5:.4f}" for epoch in range(1, length + 1)]
-        (folder / str(length) / "log.csv").write_text("\n".join(["epoch,val_acc", *lines, ""]))
+        (folder / f"{length}.csv").write_text("\n".join(["epoch,val_acc", *lines, ""]))
     return folder
 
 

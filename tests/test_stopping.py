@@ -365,6 +365,18 @@ def test_run_record_of_a_run_that_broke_down_has_no_final_value() -> None:
     assert (record.final, record.best, record.outcome, stopper.best) == (None, 0.7, 0.7, 0.7)
 
 
+def test_next_run_of_a_run_that_cannot_be_forecast_ends_it() -> None:
+    class Refusing(Gauss):
+        def predict(self, *_: Any) -> Any:
+            raise InputError("no forecast today")
+
+    stopper = stopper_on(Refusing())
+    stopper.update(1, 0.7)
+    record = stopper.next_run()
+    assert record is not None
+    assert (record.final, record.best, record.outcome, stopper.best) == (None, 0.7, 0.7, 0.7)
+
+
 def test_next_run_without_a_run_changes_nothing() -> None:
     stopper = stopper_on(Gauss())
     assert stopper.next_run() is None

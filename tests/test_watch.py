@@ -19,7 +19,7 @@ from rich.console import Console
 import epochcast as ec
 from epochcast.errors import EpochcastError, InputError
 from epochcast.stopping import decide
-from epochcast.stopping.decision import MIN_STEPS
+from epochcast.stopping.decision import MIN_SHARE, MIN_STEPS
 from epochcast.watch import Row, Snapshot, Verdict, Watcher, chance, table
 from epochcast.watch.table import render, show
 from epochcast.watch.watcher import FORECASTING, READING
@@ -87,16 +87,19 @@ def test_refresh_row_agrees_with_the_decision_on_the_single_run(runs: Path) -> N
     assert row.final == pytest.approx(decision.final, abs=1e-4)
 
 
-@pytest.mark.parametrize("values", [1, 2, 3, 4])
-def test_refresh_run_of_few_values_is_not_called_hopeless(values: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("values", range(1, 7))
+def test_refresh_run_of_few_values_or_far_from_its_horizon_is_not_called_hopeless(values: int, tmp_path: Path) -> None:
     write(tmp_path / "done.csv", curve(0.99))
-    write(tmp_path / "young.csv", [0.1, 0.1, 0.1, 0.1][:values])
+    write(tmp_path / "young.csv", [0.1] * values)
     options = {"confidence": 0.05}  # whatever has less than 95 % is hopeless
-    verdicts = {name: row.verdict for name, row in rows_of(watcher(tmp_path, **options).refresh()).items()}
-    assert MIN_STEPS == 4
-    assert verdicts["young.csv"] is (Verdict.HOPELESS if values >= MIN_STEPS else Verdict.RUNNING)
-    earlier = watcher(tmp_path, min_steps=1, **options).refresh()
-    assert rows_of(earlier)["young.csv"].verdict is Verdict.HOPELESS
+
+    def verdict(**more: float) -> Verdict:
+        return rows_of(watcher(tmp_path, **options, **more).refresh())["young.csv"].verdict
+
+    assert (MIN_STEPS, MIN_SHARE * HORIZON) == (4, 5)
+    assert verdict() is (Verdict.HOPELESS if values >= 5 else Verdict.RUNNING)
+    assert verdict(min_share=0.0) is (Verdict.HOPELESS if values >= 4 else Verdict.RUNNING)
+    assert verdict(min_steps=1, min_share=0.0) is Verdict.HOPELESS
 
 
 def test_refresh_minimised_metric_leads_with_the_smallest(tmp_path: Path) -> None:
@@ -310,7 +313,7 @@ def test_refresh_growing_runs_are_hopeless_only_where_a_stopper_stops(tmp_path: 
             write(tmp_path / f"run{number}.csv", values[number, :length])
         rows = rows_of(watched.refresh())
         for number, length in enumerate(lengths):
-            stopper = ec.Stopper(HORIZON, "accuracy", best=best, check_every=int(length), min_steps=1)
+            stopper = ec.Stopper(HORIZON, "accuracy", best=best, check_every=int(length), min_steps=1, min_share=0.0)
             for step in range(1, length + 1):
                 decision = stopper.update(step, values[number, step - 1])
             row = rows[f"run{number}.csv"]
@@ -416,6 +419,15 @@ def test_refresh_damaged_files_end_nothing_and_are_all_named(tmp_path: Path) -> 
     assert "6 files left out" in snapshot.notes[0]
 
 
+def test_refresh_run_of_absurd_values_ends_nothing_and_gives_valid_json(tmp_path: Path) -> None:
+    write(tmp_path / "good.csv", [0.5, 0.6, 0.7])
+    for number, value in enumerate((1e39, 1e150, 1e300, 1.7e308)):
+        write(tmp_path / f"absurd{number}.csv", [0.5, value, 0.6, value, 0.7])
+    snapshot = Watcher(tmp_path, "val_acc", "unit", HORIZON).refresh()
+    assert len(snapshot.rows) == 5
+    json.dumps(snapshot.to_dict(), allow_nan=False)
+
+
 # --- mistakes ----------------------------------------------------------------------------------------------------
 
 
@@ -441,6 +453,7 @@ def test_refresh_all_runs_of_another_kind_says_why(tmp_path: Path) -> None:
         ({"confidence": 1.5}, "confidence=1.5"),
         ({"best": math.nan}, "best=nan"),
         ({"min_steps": 0}, "min_steps=0"),
+        ({"min_share": 1.0}, "min_share=1"),
     ],
 )
 def test_watcher_unusable_option_raises(changes: dict[str, object], named: str, tmp_path: Path) -> None:

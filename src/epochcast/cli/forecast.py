@@ -6,7 +6,7 @@ import io
 import os
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import Annotated, Any, TextIO
 
 import numpy as np
 import typer
@@ -39,6 +39,11 @@ from epochcast.terminal import fan_chart
 _NARROWEST, _WIDEST, _MARGIN = 20, 90, 12  # of a chart, in characters
 _SAMPLERS = ("exact", "mcmc-pp", "mcmc-op")  # they take seconds
 
+CutoffOption = Annotated[
+    int | None,
+    typer.Option(parser=whole, metavar="INTEGER", help="use only the first values; the rest is drawn as the truth"),
+]
+
 
 def forecast(
     source: Annotated[
@@ -58,10 +63,7 @@ def forecast(
     minimize: MinimizeOption = None,
     hard: HardOption = None,
     soft: SoftOption = None,
-    cutoff: Annotated[
-        int | None,
-        typer.Option(parser=whole, metavar="INTEGER", help="use only the first values; the rest is drawn as the truth"),
-    ] = None,
+    cutoff: CutoffOption = None,
     untrained: Annotated[
         float | None,
         typer.Option(parser=number, metavar="NUMBER", help="the metric of the untrained model, for losses"),
@@ -82,34 +84,33 @@ def forecast(
         if column is not None:
             raise InputError(f"with --kind, --metric {metric} names the column; leave --column {column} out")
         column, metric = metric, kind
-    series = read_column(_readable(source), column, step_column=step_column, run=run)
-    if len(series.values) == 0:
-        raise InputError(f"{source} holds no values in column {series.name!r}")
-    if cutoff is not None and not 1 <= cutoff <= len(series.values):
-        raise InputError(f"cutoff={cutoff} must be between 1 and the {len(series.values)} values of {source}")
+    series = _checked(read_column(_readable(source), column, step_column=step_column, run=run), source, cutoff)
     told = MetricWords(metric, minimize, hard, soft)
     measured = told.metric(series.name)
     slow = model_and_words(model)[0] in _SAMPLERS
+    seen: dict[str, Any] = {"values": series.values[:cutoff], "steps": series.steps[:cutoff], "missing": missing}
     with progress(f"sampling with {model}") if slow else nullcontext():
-        result = Forecaster(model, schedule=schedule).forecast(
-            series.values[:cutoff],
-            horizon,
-            measured,
-            series.steps[:cutoff],
-            missing=missing,  # type: ignore[arg-type]  # checked by the library
-            untrained=untrained,
-        )
+        forecaster = Forecaster(model, schedule=schedule)
+        result = forecaster.forecast(horizon=horizon, metric=measured, untrained=untrained, **seen)
     notes = [*_notes_on_steps(series), *([] if told.given else [reading(series.name, measured)]), *series.run.notes]
     for note in notes:
         typer.echo(f"note: {note}", err=True)
-    came = (series.steps[cutoff:], series.values[cutoff:]) if cutoff is not None else None
-    truth = came if came is not None and len(came[0]) else None
+    came = cutoff is not None and cutoff < len(series.values)
+    truth = (series.steps[cutoff:], series.values[cutoff:]) if came else None
     if plot is not None:
         _save_plot(result, plot, series.values if truth else None)
     if as_json:
         typer.echo(json_text(_answer(result, series, notes, best)))
     else:
         show(result, truth, best)
+
+
+def _checked(series: Column, source: str, cutoff: int | None) -> Column:
+    if len(series.values) == 0:
+        raise InputError(f"{source} holds no values in column {series.name!r}")
+    if cutoff is not None and not 1 <= cutoff <= len(series.values):
+        raise InputError(f"cutoff={cutoff} must be between 1 and the {len(series.values)} values of {source}")
+    return series
 
 
 def _readable(source: str) -> str | TextIO:

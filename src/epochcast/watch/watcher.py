@@ -20,7 +20,16 @@ from epochcast.logs.growing import GrowingLogs
 from epochcast.logs.run import list_names, shown
 from epochcast.metric import Metric, as_metric
 from epochcast.runtime import Engine, StreamEngine
-from epochcast.stopping.decision import COVERAGE, MIN_STEPS, Reason, check_confidence, reason_for
+from epochcast.stopping.checks import count, finite
+from epochcast.stopping.decision import (
+    COVERAGE,
+    MIN_SHARE,
+    MIN_STEPS,
+    Reason,
+    check_confidence,
+    reason_for,
+    too_early,
+)
 from epochcast.watch.chance import asked_steps, draws, next_place, shared_part
 from epochcast.watch.recall import MOST_BYTES, Recall
 from epochcast.watch.snapshot import Row, Snapshot, Verdict
@@ -45,9 +54,9 @@ class Watcher:
 
     `column` names the metric in the logs, `metric` says of what kind it is. A run leads if it has the best value so
     far; it is hopeless if the chance that the best value it will reach up to the horizon beats the best of the other
-    runs so far is at most 1 - `confidence`, and it has `min_steps` values to tell from. `best` is a further value to
-    beat, known from elsewhere. Of runs that may grow, up to `most_bytes` are kept in memory, so that only their new
-    values cost anything at the next look.
+    runs so far is at most 1 - `confidence`, but not before it has `min_steps` values and has come to `min_share` of the
+    horizon. `best` is a further value to beat, known from elsewhere. Of runs that may grow, up to `most_bytes` are kept
+    in memory, so that only their new values cost anything at the next look.
     """
 
     def __init__(
@@ -60,6 +69,7 @@ class Watcher:
         confidence: float = 0.95,
         best: float | None = None,
         min_steps: int = MIN_STEPS,
+        min_share: float = MIN_SHARE,
         step_column: str | None = None,
         forecaster: Forecaster | None = None,
         most_bytes: int = MOST_BYTES,
@@ -67,15 +77,14 @@ class Watcher:
         self.metric = as_metric(metric)
         check_horizon(Curves.of([]), horizon)
         check_confidence(confidence)
-        if best is not None and not math.isfinite(best):
-            raise InputError(f"best={best} must be finite; leave it out if there is no value to beat")
-        if min_steps < 1:
-            raise InputError(f"min_steps={min_steps} must be at least 1")
+        if not 0.0 <= min_share < 1.0:  # false for NaN too
+            raise InputError(f"min_share={min_share} must be a share of the horizon, 0 to less than 1")
         self.column = column
         self.horizon = int(horizon)
         self.confidence = confidence
-        self.known_best = best
-        self.min_steps = min_steps
+        self.known_best = None if best is None else finite(best, "best")
+        self.min_steps = count(min_steps, "min_steps")
+        self.min_share = min_share
         self.most_bytes = most_bytes
         self.logs = GrowingLogs(root, step_column=step_column)
         self.runs_forecast = 0  # so far, each time counted
@@ -139,7 +148,7 @@ class Watcher:
         if self._recall is not None:
             forecaster = Forecaster.around(self._recall.about([run.key for run in runs]))
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):  # checked below
                 warnings.simplefilter("ignore", StrongContradictionWarning)  # it was noted when the run was read
                 forecast = forecaster.forecast(values, self.horizon, self.metric, steps, at=at)
         except EpochcastError as error:
@@ -149,11 +158,15 @@ class Watcher:
             for run in runs:
                 self._forecast([run], at, forecaster)
             return
-        counts = np.stack([draws(run.steps, at) for run in runs])
-        shared = shared_part(forecast.normalised.variance())
-        group = Group(forecast, forecast.final.quantile(_LEVELS), shared, counts)
+        with np.errstate(over="ignore", invalid="ignore"):
+            shared = shared_part(forecast.normalised.variance())
+            finals = forecast.final.quantile(_LEVELS)
+        group = Group(forecast, finals, shared, np.stack([draws(run.steps, at) for run in runs]))
         for position, run in enumerate(runs):
-            run.group, run.position = group, position
+            if np.isfinite(group.finals[position]).all() and np.isfinite(shared[position]).all():
+                run.group, run.position = group, position
+            else:
+                run.error = f"values of {self.metric.name} up to {np.abs(run.values).max():g} are beyond its forecast"
         self.runs_forecast += len(runs)
 
     # --- judgement -----------------------------------------------------------------------------------------------
@@ -186,8 +199,8 @@ class Watcher:
         if chance is None or best is None or rival is None:
             return Verdict.RUNNING
         verdict = _VERDICTS[reason_for(chance, self._better(best, rival), self.confidence)]
-        too_early = verdict is Verdict.HOPELESS and len(run.values) < self.min_steps
-        return Verdict.RUNNING if too_early else verdict
+        young = too_early(len(run.values), float(run.steps[-1]), self.horizon, self.min_steps, self.min_share)
+        return Verdict.RUNNING if verdict is Verdict.HOPELESS and young else verdict
 
     def _rivals(self, bests: list[float | None]) -> list[float | None]:
         """For each run, the best value of the others."""
