@@ -35,8 +35,8 @@ test-python:
 
 fuzz: .venv/dev
 	$(BIN)/python fuzz/forecasts.py --count 20000 --seed 0
-	$(BIN)/python fuzz/stoppers.py --count 10000 --seed 0
-	$(BIN)/python fuzz/logs.py --count 5000 --seed 0
+	$(BIN)/python fuzz/stoppers.py --states 70000 --stoppers 10000 --seed 0
+	$(BIN)/python fuzz/logs.py --mutations 5000 --seed 0
 
 lint: .venv/dev
 	$(BIN)/ruff check .

@@ -59,7 +59,10 @@ class Tally:
 
     def failed(self, kind: str, error: BaseException, example: str) -> None:
         self.add(kind, "failed")
-        self.examples.setdefault(signature(error), f"[{kind}] {example}")
+        what = signature(error)
+        if what not in self.examples:
+            print(f"failed: {what} [{kind}] {example[:60]}", file=sys.stderr, flush=True)
+        self.examples.setdefault(what, f"[{kind}] {example}")
 
     def print(self) -> None:
         for kind, counts in sorted(self.counts.items()):

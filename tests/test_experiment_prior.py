@@ -26,7 +26,7 @@ from epochcast.experiments.prior.comparison import Comparison, Plan, Scored, com
 from epochcast.experiments.prior.gallery import make_gallery
 from epochcast.experiments.prior.reference import FILE, Reference
 from epochcast.prior import paper
-from epochcast.runtime.weights import FOLDER
+from epochcast.runtime.weights import FOLDER, read_safetensors, write_safetensors
 from epochcast.sampling.mcmc import M1, M2, M3, McmcEngine
 
 pytest.importorskip("emcee")
@@ -110,8 +110,8 @@ def test_contender_fingerprint_follows_settings_and_weights(tmp_path):
         shutil.copy(FOLDER / f"{NETWORK}{suffix}", tmp_path / f"{NETWORK}{suffix}")
     own = Contender("own", str(tmp_path / f"{NETWORK}.onnx"))
     before = own.fingerprint
-    with open(tmp_path / f"{NETWORK}.safetensors", "ab") as file:
-        file.write(b"\0")
+    arrays, header = read_safetensors(tmp_path / f"{NETWORK}.safetensors")
+    write_safetensors(tmp_path / f"{NETWORK}.safetensors", arrays, {**header, "step": "1"})
     assert own.fingerprint != before
 
 
