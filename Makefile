@@ -50,7 +50,7 @@ bench: .venv/dev
 experiments: .venv/dev
 	$(BIN)/epochcast evaluate prior --model lcpfn
 	$(BIN)/epochcast evaluate prior --model stream
-	$(BIN)/python scripts/compare_peers.py $(addprefix --data ,$(wildcard ../shared/data)) --data digits_bench
+	$(BIN)/python research/compare_peers.py $(addprefix --data ,$(wildcard ../shared/data)) --data digits_bench
 
 clean:
 	rm -rf .venv demo.png

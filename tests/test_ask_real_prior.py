@@ -11,19 +11,19 @@ import pytest
 from epochcast.metric import LOSS
 from epochcast.prior import real
 
-SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
+RESEARCH = Path(__file__).resolve().parents[1] / "research"
 STEPS = np.arange(1.0, 31.0)
-pytestmark = pytest.mark.skipif(not SCRIPTS.is_dir(), reason="needs a checkout of the repository")
+pytestmark = pytest.mark.skipif(not RESEARCH.is_dir(), reason="needs a checkout of the repository")
 
 
 @pytest.fixture(scope="module")
 def script():
     pytest.importorskip("torch")
-    sys.path.insert(0, str(SCRIPTS))
+    sys.path.insert(0, str(RESEARCH))
     try:
         import ask_real_prior
     finally:
-        sys.path.remove(str(SCRIPTS))
+        sys.path.remove(str(RESEARCH))
     return ask_real_prior
 
 

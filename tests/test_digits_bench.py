@@ -11,7 +11,7 @@ import pytest
 import epochcast
 
 FILE = Path(epochcast.__file__).parent / "data" / "digits_bench.npz"
-SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
+RESEARCH = Path(__file__).resolve().parents[1] / "research"
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def test_shipped_curves_contain_rising_flat_falling_and_diverging_runs(bench):
 def script(monkeypatch):
     pytest.importorskip("torch")
     pytest.importorskip("sklearn")
-    monkeypatch.syspath_prepend(str(SCRIPTS))
+    monkeypatch.syspath_prepend(str(RESEARCH))
     return importlib.import_module("make_digits_bench")
 
 

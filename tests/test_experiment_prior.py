@@ -26,6 +26,7 @@ from epochcast.experiments.prior.comparison import Comparison, Plan, Scored, com
 from epochcast.experiments.prior.gallery import make_gallery
 from epochcast.experiments.prior.reference import FILE, Reference
 from epochcast.prior import paper
+from epochcast.question import Question
 from epochcast.runtime.weights import FOLDER, read_safetensors, write_safetensors
 from epochcast.sampling.mcmc import M1, M2, M3, McmcEngine
 
@@ -132,7 +133,7 @@ def test_parts_of_a_long_chain_equal_chains_run_on_their_own(start):
     parts = list(LongChain("pp", configs).forecasts(curve, queries, 100.0))
     for config, part in zip(configs, parts, strict=True):
         with pytest.warns(UserWarning, match="autocorrelation"):
-            alone = McmcEngine("pp", config).predict(curve, queries, 100.0)
+            alone = McmcEngine("pp", config).predict(Question.of(curve, queries, 100.0))
         assert np.array_equal(part.forecast.means, alone.means)
         assert np.array_equal(part.forecast.log_scales, alone.log_scales)
     assert not np.array_equal(parts[0].forecast.means[..., :5], parts[1].forecast.means[..., :5])
@@ -333,7 +334,7 @@ def test_reference_of_nothing_is_refused():
 
 def test_reference_that_ships_fits_its_curves_and_its_two_runs_agree():
     if not (resources.files("epochcast.data") / FILE).is_file():
-        pytest.skip("not made yet: scripts/make_exact_reference.py")
+        pytest.skip("not made yet: research/make_exact_reference.py")
     reference = Reference.load()
     assert len(reference.draw().noisy) == reference.curves == len(reference.log_likelihood)
     assert np.mean(reference.disagreement) < 0.02

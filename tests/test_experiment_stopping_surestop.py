@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from epochcast.curve import Curves
 from epochcast.distributions import Mixture
 from epochcast.forecaster import Forecaster
 from epochcast.metric import Metric
+from epochcast.question import Engine, Question
 from epochcast.stopping import FinishedRuns, Stopper
 
 HORIZON = 10
@@ -24,7 +24,7 @@ DOWN = Metric("cost", minimize=True, soft=(0.0, 100.0), transform=False)
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    path = Path(__file__).parents[1] / "scripts" / "compare_surestop.py"
+    path = Path(__file__).parents[1] / "research" / "compare_surestop.py"
     spec = importlib.util.spec_from_file_location("compare_surestop", path)
     assert spec is not None
     assert spec.loader is not None
@@ -34,13 +34,13 @@ def script() -> ModuleType:
     return module
 
 
-class RandomWalk:
+class RandomWalk(Engine):
     """Forecasts a random walk from its newest value."""
 
     name = "random walk"
-    grid = None
 
-    def predict(self, curves: Curves, queries: np.ndarray, horizon: float) -> Mixture:
+    def predict(self, question: Question) -> Mixture:
+        curves, queries = question.runs, question.steps
         ahead = queries - curves.last_step[:, None]
         means = np.broadcast_to(curves.last_value[:, None], queries.shape)
         return Mixture.of(np.zeros((*queries.shape, 1)), means[..., None], np.log(0.1 * np.sqrt(ahead))[..., None])

@@ -21,13 +21,13 @@ from epochcast.experiments.quantiles import Quantiles
 from epochcast.experiments.real.scores import CurveScores
 from epochcast.metric import Metric
 
-SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
+RESEARCH = Path(__file__).resolve().parents[1] / "research"
 HORIZON = 40
 
 
 @pytest.fixture(autouse=True)
-def _scripts_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(SCRIPTS))
+def _research_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(RESEARCH))
 
 
 def module(name: str) -> Any:

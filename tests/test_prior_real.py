@@ -748,7 +748,7 @@ def test_sample_grid_with_the_same_seed_is_equal() -> None:
 
 
 def script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(name, ROOT / "research" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -825,6 +825,6 @@ def test_documented_rates_are_those_of_the_table() -> None:
 
 @IN_A_CHECKOUT
 def test_every_ingredient_is_drawn_in_a_picture() -> None:
-    script = (ROOT / "scripts" / "draw_real_prior.py").read_text(encoding="utf-8")
+    script = (ROOT / "research" / "draw_real_prior.py").read_text(encoding="utf-8")
     says_only_what_is_measured = {"paper_accuracy", "paper_loss"}
     assert {name for name in RATES if f'"{name}"' not in script} == says_only_what_is_measured

@@ -94,7 +94,7 @@ def test_digits_run_that_will_win_is_not_stopped_at_its_second_value() -> None:
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    path = Path(__file__).parents[1] / "scripts" / "wrong_stops.py"
+    path = Path(__file__).parents[1] / "research" / "wrong_stops.py"
     spec = importlib.util.spec_from_file_location("wrong_stops", path)
     assert spec is not None
     assert spec.loader is not None

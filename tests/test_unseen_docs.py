@@ -13,13 +13,13 @@ from epochcast.baselines import LastValue
 from epochcast.benchmarks import load
 from epochcast.experiments.real.scores import SHARES, CurveScores, score
 
-SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
+RESEARCH = Path(__file__).resolve().parents[1] / "research"
 RUNS = 6
 
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(SCRIPTS))
+    monkeypatch.syspath_prepend(str(RESEARCH))
     return importlib.import_module("unseen_docs")
 
 

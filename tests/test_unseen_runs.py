@@ -11,7 +11,7 @@ import pytest
 
 from epochcast.benchmarks import load
 
-SCRIPT = Path(__file__).parents[1] / "scripts" / "make_unseen_runs.py"
+SCRIPT = Path(__file__).parents[1] / "research" / "make_unseen_runs.py"
 
 
 @pytest.mark.slow

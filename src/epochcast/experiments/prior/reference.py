@@ -65,7 +65,7 @@ class Reference:
         """The reference that ships."""
         file = resources.files("epochcast.data") / FILE
         if not file.is_file():
-            raise InputError(f"{FILE} is missing from the installation; make it with scripts/make_exact_reference.py")
+            raise InputError(f"{FILE} is missing from the installation; make it with research/make_exact_reference.py")
         return cls.from_json(file.read_text())
 
     @classmethod

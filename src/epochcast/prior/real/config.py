@@ -1,6 +1,6 @@
 """The table of rates: how often each ingredient of the prior of real curves appears.
 
-Rates are chosen by comparing summary statistics of samples and of real collections (`scripts/compare_real_prior.py`),
+Rates are chosen by comparing summary statistics of samples and of real collections (`research/compare_real_prior.py`),
 wider than those collections rather than fitted to them. `docs/real-prior.md` shows every ingredient.
 """
 

@@ -1,6 +1,6 @@
 """Train some hundred small models of kinds that no rate of the prior was chosen on, and keep their learning curves.
 
-    python scripts/make_unseen_runs.py /tmp/unseen --seed 1
+    python research/make_unseen_runs.py /tmp/unseen --seed 1
     epochcast evaluate real --data /tmp/unseen --engines default,stream,last-value,power-law
 
 Boosted trees (LightGBM, XGBoost) and small networks (a recurrent one on source code, spirals, noisy classes, sums

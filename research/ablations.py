@@ -1,6 +1,6 @@
 """Ablations at the same small compute: what each ingredient of the recipe is worth.
 
-    python scripts/ablations.py --minutes 3 --out ablations.md
+    python research/ablations.py --minutes 3 --out ablations.md
 
 Every variant trains for the same CPU time on one core and is scored on the same 1,000 prior curves.
 """
@@ -73,7 +73,7 @@ def main() -> None:
     lines = [
         "# Ablations",
         "",
-        f"{today}, `python scripts/ablations.py --minutes {arguments.minutes:g}`: 4 layers of width 96, batch 32.",
+        f"{today}, `python research/ablations.py --minutes {arguments.minutes:g}`: 4 layers of width 96, batch 32.",
         "Every variant has the same CPU time on one core and is scored on the same 1,000 prior curves: mean",
         "log-likelihood with the oracle's control variate.",
         "",

@@ -1,6 +1,6 @@
 """Is the prior of real curves wide enough? Summary statistics of its samples beside those of the development curves.
 
-    python scripts/compare_real_prior.py ../shared/data
+    python research/compare_real_prior.py ../shared/data
 
 Prints quantiles of every statistic for the prior, for all collections together and for each of them, and then which
 share of each collection's curves lies inside the central 98 % of the prior. The prior is asked for losses or accuracies

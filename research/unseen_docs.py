@@ -1,7 +1,7 @@
 """Score `real` on runs that nobody has looked at, beside its former weights and the baselines.
 
-    python scripts/make_unseen_runs.py /tmp/unseen13 --seed 13 --runs 30
-    python scripts/unseen_docs.py /tmp/unseen13 --former former/real.onnx
+    python research/make_unseen_runs.py /tmp/unseen13 --seed 13 --runs 30
+    python research/unseen_docs.py /tmp/unseen13 --former former/real.onnx
 
 fills the tables of docs/unseen-runs.md. Several folders, made with different seeds, are taken together.
 """

@@ -1,6 +1,6 @@
 """Our models beside other forecasting libraries on the same real curves; fills the tables of docs/peers.md.
 
-    python scripts/compare_peers.py --data ../shared/data --data digits_bench
+    python research/compare_peers.py --data ../shared/data --data digits_bench
 
 Scores of peers depend on their version and the curves alone: once they are in the cache, the same command recomputes
 ours only, where weights have changed, and no peer needs to be installed. A peer that is neither cached nor installed

@@ -1,6 +1,6 @@
 """How many stops are wrong, by how much of a run was seen before it could be stopped; the table of docs/stopping.md.
 
-    python scripts/wrong_stops.py --data ../shared/data/lcbench.npz --data digits_bench
+    python research/wrong_stops.py --data ../shared/data/lcbench.npz --data digits_bench
 
 The runs of each task are trained one after another in random orders, as in `epochcast evaluate stopping`, and held
 against the best so far by the default rule at a confidence of 0.95, after every value. Here runs may have uneven steps

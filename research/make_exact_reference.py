@@ -1,6 +1,6 @@
 """Make the stored reference: scores of the exact posterior on prior curves (src/epochcast/data/exact_reference.json).
 
-    python scripts/make_exact_reference.py --cache CACHE --curves 300 --jobs 2
+    python research/make_exact_reference.py --cache CACHE --curves 300 --jobs 2
 
 About ten processor seconds per curve. It can be stopped at any time and started again with the same cache, which is
 the one of `epochcast evaluate prior`; `--cached` writes what the cache holds without computing more.

@@ -1,6 +1,6 @@
 """How far the marginals of joint futures are from the direct forecasts: `f.paths` against `f.quantile` on prior curves.
 
-    python scripts/path_marginals.py --curves 100 --paths 200
+    python research/path_marginals.py --curves 100 --paths 200
 
 At each cutoff the values of the paths are ranked in the direct forecast of their step. Ranks of a consistent model are
 uniform, so their Kolmogorov-Smirnov distance is that of as many uniform draws, which is printed beside it.

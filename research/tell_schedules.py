@@ -1,7 +1,7 @@
 """What it is worth to tell the model the learning-rate schedule, on runs whose schedule is known.
 
-    python scripts/make_unseen_runs.py /tmp/unseen --seed 12 --runs 30
-    python scripts/tell_schedules.py --data ../shared/data --unseen /tmp/unseen
+    python research/make_unseen_runs.py /tmp/unseen --seed 12 --runs 30
+    python research/tell_schedules.py --data ../shared/data --unseen /tmp/unseen
 
 fills the tables of docs/schedules.md. LCBench and NAS-Bench-201 anneal their rates along a cosine, NAS-Bench-NLP keeps
 them, and so do the runs of DeepOBS, whose names list all their settings. Every network of `digits_bench` says which of

@@ -1,7 +1,7 @@
 """Fill the tables and pictures of docs/stopping.md from the commands that the page names.
 
-    python scripts/stopping_docs.py --data ../shared/data --cache stopping.jsonl          # all parts: an hour or two
-    python scripts/stopping_docs.py --data ../shared/data --parts search,speed --model NAME
+    python research/stopping_docs.py --data ../shared/data --cache stopping.jsonl          # all parts: an hour or two
+    python research/stopping_docs.py --data ../shared/data --parts search,speed --model NAME
 
 Each part replaces what stands between its two marks in the page.
 """
@@ -29,7 +29,7 @@ def run(*command: str) -> str:
 
 def early(arguments: argparse.Namespace) -> str:
     data = [f"--data={path}" for path in [*(arguments.data / name for name in EARLY), "digits_bench"]]
-    return run(sys.executable, "scripts/wrong_stops.py", *data, "--model", arguments.model).strip()
+    return run(sys.executable, "research/wrong_stops.py", *data, "--model", arguments.model).strip()
 
 
 def results(arguments: argparse.Namespace) -> str:
@@ -60,7 +60,7 @@ def surestop(arguments: argparse.Namespace) -> str:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "table.md"
         options = ["--data", str(arguments.data), "--model", arguments.model, "--out", str(out), *curves]
-        run(sys.executable, "scripts/compare_surestop.py", *options)
+        run(sys.executable, "research/compare_surestop.py", *options)
         return out.read_text(encoding="utf-8").strip()
 
 

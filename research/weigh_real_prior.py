@@ -1,6 +1,6 @@
 """Which rates do real curves ask for? Prior curves weighted so that they look like the development curves.
 
-    python scripts/weigh_real_prior.py ../shared/data
+    python research/weigh_real_prior.py ../shared/data
 
 A classifier (gradient boosting on summary statistics and values of whole curves) learns to tell curves of the prior
 from those of the collections, losses from losses and accuracies from accuracies, on the same steps. Its odds, from

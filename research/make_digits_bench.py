@@ -1,6 +1,6 @@
 """Train a thousand small real networks and store how their validation accuracy and log loss went.
 
-    python scripts/make_digits_bench.py            # about 6 minutes on one core; a second call resumes
+    python research/make_digits_bench.py            # about 6 minutes on one core; a second call resumes
 
 writes `src/epochcast/data/digits_bench.npz`, described in the README beside it. Networks of one architecture train
 together as a chunk; a chunk is seeded by the seed of the collection and its place in the plan, so finished chunks are

@@ -1,6 +1,6 @@
 """Which ingredients of the prior stand in the way of a collection's forecasts?
 
-    python scripts/ask_real_prior.py ../shared/data nasbench_nlp --share 0.2
+    python research/ask_real_prior.py ../shared/data nasbench_nlp --share 0.2
 
 The weights of `real` are moved a little, so that the forecasts of one collection's middling curves gain some hundredths
 of a nat. Then curves of the prior, on the same steps, are scored with weights moved that way and the opposite way. An
