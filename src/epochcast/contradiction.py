@@ -25,7 +25,7 @@ def _against_the_direction(curves: Curves, metric: Metric) -> str | None:
     """Some curve moves steadily and far against the metric's direction."""
     if curves.values.shape[1] < 5:
         return None
-    sign = -1.0 if metric.minimize else 1.0
+    sign = metric.sign
     spread = metric.soft[1] - metric.soft[0] if metric.soft else np.abs(curves.values[:, 0])
     far = sign * (curves.last_value - curves.values[:, 0]) < -0.2 * spread
     if not far.any():

@@ -241,7 +241,7 @@ class Forecast:
         """The probability that any of the later values beats `best`, from n joint futures."""
         target = number(best, "best")
         paths = self.paths(n, seed)
-        return float(((paths < target) if self.metric.minimize else (paths > target)).any(axis=1).mean())
+        return float(self.metric.better(paths, target).any(axis=1).mean())
 
     def first_step(self, value: float, n: int = 1000, seed: int | None = 0) -> FirstStep:
         """When the run first reaches `value`, from n joint futures; at once if it has reached it already."""
@@ -260,7 +260,7 @@ class Forecast:
         return FirstStep(target, self.steps[order], first, float(1.0 - reached.any(axis=1).mean()))
 
     def _reaches(self, values: Array, target: float) -> Mask:
-        return values <= target if self.metric.minimize else values >= target
+        return np.asarray(~self.metric.better(np.full(values.shape, target), values))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types: steps, median, mean, quantiles and the notes."""

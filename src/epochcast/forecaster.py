@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -13,13 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from epochcast.checks import count, horizon_of, number
 from epochcast.curve import Array, Missing
-from epochcast.encode import RunsLike, Seen, encode, seen_of
+from epochcast.encode import RunsLike, Seen, check_untrained, encode, notes_of_untrained, seen_of
 from epochcast.engines import load_engine
 from epochcast.errors import InputError
 from epochcast.forecast import Forecast
 from epochcast.metric import Bounds, Metric, as_metric
 from epochcast.paths import draw
-from epochcast.question import Engine, Question, answer, on_grid
+from epochcast.question import Engine, Question, answer, check_reads, on_grid
 from epochcast.schedule import Schedule, ScheduleLike
 
 
@@ -55,10 +56,8 @@ class Forecaster:
 
     def _set_schedule(self, schedule: ScheduleLike | None) -> None:
         self.schedule = None if schedule is None else Schedule.of(schedule)
-        if self.schedule is not None and "schedule" not in self.engine.reads:
-            raise InputError(
-                f"{self.engine.name} makes no use of learning rates; leave schedule={self.schedule.name!r} out"
-            )
+        if self.schedule is not None:
+            check_reads(self.engine, "schedule", self.schedule.name)
 
     @property
     def name(self) -> str:
@@ -102,6 +101,7 @@ class Forecaster:
     ) -> Forecast:
         """The same for runs that were checked before, perhaps by an engine that remembers them."""
         encoded = encode(seen, metric, horizon, at=at, schedule=self.schedule)
+        unused = notes_of_untrained(self.engine, metric, seen)
         distribution, notes = answer(engine or self.engine, encoded.question)
         forecast = Forecast(
             encoded.steps,
@@ -110,7 +110,7 @@ class Forecaster:
             distribution,
             encoded.normalizer,
             seen.curves,
-            encoded.notes + notes,
+            encoded.notes + unused + notes,
             source=self,
             question=encoded.question,
         )
@@ -137,6 +137,8 @@ class Stream:
         self.horizon = horizon_of(horizon)
         self.metric = metric
         self.untrained = None if untrained is None else metric.checked_untrained(untrained)
+        if self.untrained is not None:
+            check_untrained(forecaster.engine, metric, self.untrained)
         if forecaster.schedule is not None:
             forecaster.schedule.check(self.horizon)
         self._forecaster = forecaster
@@ -146,8 +148,11 @@ class Stream:
         self._steps: list[float] = []
         self._values: list[float] = []
 
-    def update(self, value: float, step: float | None = None) -> Forecast:
-        """Add the newest value (at the next whole step unless told otherwise) and forecast the rest."""
+    def update(self, value: float, *positional: float, step: float | None = None) -> Forecast:
+        """Add the newest value, at the next whole step unless `step` says otherwise, and forecast the rest."""
+        if positional:  # stoppers take step and value in the other order: two bare numbers are easily swapped
+            warnings.warn("give the step by its name: update(value, step=...)", DeprecationWarning, stacklevel=2)
+            (step,) = positional
         newest = self._steps[-1] if self._steps else 0.0
         at = math.floor(newest) + 1.0 if step is None else number(step, "step")
         if self._steps and at <= newest:

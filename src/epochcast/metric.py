@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import reprlib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from epochcast.checks import is_number
 from epochcast.errors import InputError
@@ -83,6 +85,23 @@ class Metric:
     def best(self) -> float:
         """The best value possible, which may be infinite."""
         return self.hard[0] if self.minimize else self.hard[1]
+
+    @property
+    def sign(self) -> float:
+        """What to multiply values with so that larger is better."""
+        return -1.0 if self.minimize else 1.0
+
+    def better(self, left: ArrayLike, right: ArrayLike) -> Any:
+        """Where `left` beats `right`: True or False, or an array of them."""
+        beats = np.asarray(left) < np.asarray(right) if self.minimize else np.asarray(left) > np.asarray(right)
+        return bool(beats) if beats.ndim == 0 else beats
+
+    def best_of(self, values: Iterable[float | None]) -> float | None:
+        """The best of the values that are known, None where none is."""
+        known = [value for value in values if value is not None]
+        if not known:
+            return None
+        return min(known) if self.minimize else max(known)
 
     @property
     def kind(self) -> float:

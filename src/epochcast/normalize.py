@@ -42,7 +42,7 @@ class Normalizer:
         """The map of a metric; `reference` stands in for missing soft bounds: an untrained or first value per curve."""
         if not metric.transform:
             return cls(metric, np.zeros(()), np.ones(()))
-        sign = -1.0 if metric.minimize else 1.0
+        sign = metric.sign
         if metric.soft is not None:
             low, high = metric.soft
             return cls(metric, np.asarray((low + high) / 2), np.asarray(sign * (high - low) / 2))
@@ -73,7 +73,7 @@ class Normalizer:
     @classmethod
     def _between(cls, metric: Metric, low: Array, high: Array) -> Normalizer:
         """The map of soft bounds [run]."""
-        half_width = ((-0.5 if metric.minimize else 0.5) * (high - low))[:, None]
+        half_width = (0.5 * metric.sign * (high - low))[:, None]
         return cls(metric, ((low + high) / 2)[:, None], half_width)
 
     @cached_property

@@ -114,7 +114,7 @@ def _joined(path: Path, files: list[Path], metric: str | None, skip_bad: bool) -
             found = _file(file, metric, skip_bad)
         except InputError as error:
             if not skip_bad and ".json" in file.name:
-                raise InputError(f"{error}; of a folder of logs say what they measure: kind= (--kind)") from None
+                raise InputError(f"{error}; of a folder of logs say what they measure: kind= (--metric)") from None
             if not skip_bad:
                 raise
             skipped.append(Skipped(file, "", str(error)))

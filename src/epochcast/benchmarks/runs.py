@@ -66,7 +66,7 @@ def _measured(column: str, kind: Metric | str | None) -> Metric:
         return as_metric(kind)
     if metric_by_name(column) is None:
         raise InputError(
-            f"what {column!r} measures is not known from its name; say it with kind= (--kind), one of "
+            f"what {column!r} measures is not known from its name; say it with kind= (--metric), one of "
             f"{', '.join(metric_names())}, or name another column with metric= (--metric)"
         )
     return Metric.named(column) if column in metric_names() else metric_from(column)

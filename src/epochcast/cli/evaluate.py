@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from epochcast.cli.metric import MetricWords
-from epochcast.cli.options import HardOption, JsonOption, MinimizeOption, ModelOption, SoftOption, whole
+from epochcast.cli.metric import MetricWords, monitored
+from epochcast.cli.options import (
+    HardOption,
+    JsonOption,
+    KindOption,
+    MetricOption,
+    MinimizeOption,
+    ModelOption,
+    MonitorOption,
+    SoftOption,
+    whole,
+)
 from epochcast.console import as_json as json_text
 from epochcast.console import floats, make_folder, progress, words
 from epochcast.metric import Metric
 
-MetricOption = Annotated[
-    str | None, typer.Option("--metric", help="which metric of the files to take, by its name there")
-]
-KindOption = Annotated[
-    str | None, typer.Option("--kind", help="what a column of logs measures: accuracy, log_loss, ...")
-]
 SkipBadOption = Annotated[bool, typer.Option("--skip-bad", help="leave out and list what cannot be read")]
 
 
@@ -36,6 +41,7 @@ def evaluate_real(
     benchmarks: Annotated[str, typer.Option(help="only these collections, separated by commas")] = "",
     sampler_curves: Annotated[int, typer.Option(help="of these curves, how many samplers work on")] = 40,
     sampled_on: Annotated[str, typer.Option(help="collections that samplers work on; all by default")] = "",
+    monitor: MonitorOption = None,
     metric: MetricOption = None,
     kind: KindOption = None,
     minimize: MinimizeOption = None,
@@ -61,11 +67,11 @@ def evaluate_real(
     from epochcast.experiments.real.study import Plan
 
     plan = Plan(tuple(words(engines)), tuple(floats(cutoffs)), curves, sampler_curves, tuple(words(sampled_on)), seed)
-    measured = _measured(metric, kind, minimize, hard, soft)
+    name, measured = _measured(monitor, metric, kind, MetricWords(None, minimize, hard, soft))
     make_folder(out)
     paths, chosen = tuple(data or ["digits_bench"]), tuple(words(benchmarks))
     with progress("scoring") as advance:
-        findings = study(Request(paths, plan, chosen, metric, measured, skip_bad, horizon), cache, jobs, advance)
+        findings = study(Request(paths, plan, chosen, name, measured, skip_bad, horizon), cache, jobs, advance)
     for line in (*(f"left out {item}" for item in findings.left_out), *findings.used()):
         typer.echo(line, err=True)
     if out is not None:
@@ -87,6 +93,7 @@ def evaluate_stopping(
         str | None, typer.Option(help="collections of the folder; lcbench, taskset and nasbench201 where it has them")
     ] = None,
     tasks: Annotated[str, typer.Option(help="only these tasks, separated by commas")] = "",
+    monitor: MonitorOption = None,
     metric: MetricOption = None,
     kind: KindOption = None,
     minimize: MinimizeOption = None,
@@ -117,12 +124,12 @@ def evaluate_stopping(
     from epochcast.experiments.stopping.study import Source, run, tasks_of, used
 
     settings = Settings(orders, confidences=tuple(floats(confidence)), curves=curves, seed=seed)
-    measured = _measured(metric, kind, minimize, hard, soft)
+    name, measured = _measured(monitor, metric, kind, MetricWords(None, minimize, hard, soft))
     make_folder(out)
     names = None if benchmarks is None else words(benchmarks)
     store = None if cache is None else Store(cache)
     with progress(f"{model} on the tasks") as advance:
-        found = Source(data, names, metric, measured, horizon, skip_bad).read()
+        found = Source(data, names, name, measured, horizon, skip_bad).read()
         replayed = tasks_of([curves for part in found for curves in part.sets], settings, words(tasks))
         results = run(replayed, model, settings, store, Workers(jobs), advance)
     left_out = [f"left out {item}" for part in found for item in part.skipped]
@@ -139,8 +146,11 @@ def evaluate_stopping(
 
 
 def _measured(
-    metric: str | None, kind: str | None, minimize: bool | None, hard: str | None, soft: str | None
-) -> Metric | None:
-    """What a column of logs measures, where the options say it."""
-    told = MetricWords(kind, minimize, hard, soft)
-    return told.metric(metric or "metric", "--kind") if told.given else None
+    monitor: str | None, metric: str | None, kind: str | None, told: MetricWords
+) -> tuple[str | None, Metric | None]:
+    """Which metric of the files to take, and what it measures, where the options say it."""
+    name, words = monitored(monitor, metric, kind)
+    if name is None:  # of collections, a preset names the metric, too
+        name, words = metric, None
+    told = replace(told, name=words)
+    return name, told.metric(name or "metric") if told.given else None

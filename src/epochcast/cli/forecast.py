@@ -12,13 +12,16 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from epochcast.cli.metric import MetricWords, reading
+from epochcast.cli.metric import MetricWords, monitored, reading
 from epochcast.cli.options import (
     HardOption,
     HorizonOption,
     JsonOption,
+    KindOption,
+    MetricOption,
     MinimizeOption,
     ModelOption,
+    MonitorOption,
     ScheduleOption,
     SoftOption,
     StepColumnOption,
@@ -50,14 +53,10 @@ def forecast(
         str, typer.Argument(help="a log file, a file of plain numbers, the numbers themselves, or - for standard input")
     ],
     horizon: HorizonOption,
-    metric: Annotated[
-        str | None,
-        typer.Option(help="accuracy, error, log_loss, ...; append % for percentages; by default what the column says"),
-    ] = None,
-    column: Annotated[str | None, typer.Option(help="the column to forecast, if the file has several")] = None,
-    kind: Annotated[
-        str | None, typer.Option(help="as for watch: accuracy, log_loss, ..., if --metric names the column")
-    ] = None,
+    metric: MetricOption = None,
+    monitor: MonitorOption = None,
+    column: Annotated[str | None, typer.Option(hidden=True)] = None,  # the former name of --monitor
+    kind: KindOption = None,
     run: Annotated[str | None, typer.Option(help="the run to forecast, if there are several")] = None,
     step_column: StepColumnOption = None,
     minimize: MinimizeOption = None,
@@ -80,11 +79,9 @@ def forecast(
     """Forecast the rest of a run from its first values."""
     if plot is not None:
         check_picture(plot)
-    if kind is not None:
-        if column is not None:
-            raise InputError(f"with --kind, --metric {metric} names the column; leave --column {column} out")
-        column, metric = metric, kind
-    series = _checked(read_column(_readable(source), column, step_column=step_column, run=run), source, cutoff)
+    if (minimize, hard, soft) == (None, None, None) or kind is not None or column is not None:  # else of one's own
+        monitor, metric = monitored(monitor, metric, kind, column)
+    series = _checked(read_column(_readable(source), monitor, step_column=step_column, run=run), source, cutoff)
     told = MetricWords(metric, minimize, hard, soft)
     measured = told.metric(series.name)
     slow = model in SAMPLERS

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+import typer
+
 from epochcast.errors import InputError
 from epochcast.metric import Bounds, Metric, metric_names
 from epochcast.naming import metric_by_name
@@ -24,9 +26,9 @@ class MetricWords:
         """Whether anything was said."""
         return any(item is not None for item in (self.name, self.minimize, self.hard, self.soft))
 
-    def metric(self, column: str, option: str = "--metric") -> Metric:
+    def metric(self, column: str) -> Metric:
         """The metric of a column; where nothing was said, the one that the column's name tells."""
-        base = self._preset(column, option)
+        base = self._preset(column)
         if base is None:
             if self.minimize is None:
                 raise InputError(f"metric {self.name!r} is not known by name; say --minimize or --maximize, too")
@@ -38,11 +40,12 @@ class MetricWords:
         soft = _soft_inside(base, hard) if self.soft is None else _bounds(self.soft, "--soft")
         return replace(base, hard=hard, soft=soft)
 
-    def _preset(self, column: str, option: str) -> Metric | None:
+    def _preset(self, column: str) -> Metric | None:
         """The preset that is named, or that the column's name tells; None for a metric of one's own."""
         if self.name is not None:
-            own = self.name.strip().lower().removesuffix("%") not in metric_names()
-            if own and (self.minimize is not None or self.hard is not None or self.soft is not None):
+            if not _is_preset(self.name) and (
+                self.minimize is not None or self.hard is not None or self.soft is not None
+            ):
                 return None
             return Metric.named(self.name)
         if self.minimize is not None:
@@ -50,10 +53,38 @@ class MetricWords:
         found = metric_by_name(column)
         if found is None:
             raise InputError(
-                f"what {column!r} measures is not known from its name; give {option}, one of "
+                f"what {column!r} measures is not known from its name; give --metric, one of "
                 f"{', '.join(metric_names())}, or --minimize or --maximize"
             )
         return found
+
+
+def monitored(
+    monitor: str | None, metric: str | None, kind: str | None, column: str | None = None
+) -> tuple[str | None, str | None]:
+    """The name in the logs and what it measures, from the options of this version and of the one before.
+
+    A `--metric` that is no preset is a name in the logs which says itself what it measures, such as val_acc.
+    """
+    if column is not None:
+        _deprecated("--column", f"--monitor {column}")
+        monitor = column
+    if kind is not None:
+        _deprecated("--kind", f"--monitor {monitor or metric} --metric {kind}")
+        if monitor is not None and metric is not None:
+            raise InputError(f"--kind {kind} and --metric {metric} say the same; leave --kind out")
+        return monitor or metric, kind
+    if monitor is None and metric is not None and not _is_preset(metric):
+        return metric, None
+    return monitor, metric
+
+
+def _is_preset(name: str) -> bool:
+    return name.strip().lower().removesuffix("%") in metric_names()
+
+
+def _deprecated(option: str, instead: str) -> None:
+    typer.echo(f"note: {option} will go; say {instead}", err=True)
 
 
 def reading(column: str, metric: Metric) -> str:

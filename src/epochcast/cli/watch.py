@@ -8,28 +8,30 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from epochcast.cli.metric import MetricWords
+from epochcast.cli.metric import MetricWords, monitored
 from epochcast.cli.options import (
     HardOption,
     HorizonOption,
     JsonOption,
+    KindOption,
+    MetricOption,
     MinimizeOption,
     ModelOption,
+    MonitorOption,
     ScheduleOption,
     SoftOption,
     StepColumnOption,
     number,
 )
+from epochcast.errors import InputError
 
 
 def watch(
     directory: Annotated[Path, typer.Argument(help="where the trainings write their logs")],
-    metric: Annotated[str, typer.Option("--metric", help="the metric's name in the logs, such as val_acc")],
     horizon: HorizonOption,
-    kind: Annotated[
-        str | None,
-        typer.Option("--kind", help="accuracy, error, log_loss, ...; append % for percentages; by default by its name"),
-    ] = None,
+    monitor: MonitorOption = None,
+    metric: MetricOption = None,
+    kind: KindOption = None,
     minimize: MinimizeOption = None,
     hard: HardOption = None,
     soft: SoftOption = None,
@@ -51,10 +53,14 @@ def watch(
     from epochcast.watch import Watcher
     from epochcast.watch.table import show
 
-    measured = MetricWords(kind, minimize, hard, soft).metric(metric, "--kind")
+    name, words = monitored(monitor, metric, kind)
+    if name is None and metric is None:
+        raise InputError("say which metric to watch: --monitor and the name under which it is logged, such as val_acc")
+    name = name or str(metric)
+    measured = MetricWords(words, minimize, hard, soft).metric(name)
     forecaster = Forecaster(model, schedule=schedule)
     options = {"confidence": confidence, "best": best, "step_column": step_column, "forecaster": forecaster}
     if once:
         options["most_bytes"] = 0  # nothing to remember for a second look
-    watcher = Watcher(directory, metric, measured, horizon, **options)  # type: ignore[arg-type]
+    watcher = Watcher(directory, name, measured, horizon, **options)  # type: ignore[arg-type]
     show(watcher, Console(highlight=False), interval=interval, once=once, as_json=as_json)

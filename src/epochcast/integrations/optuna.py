@@ -59,7 +59,7 @@ class EpochcastPruner(BasePruner):
         metric = metric_of("value", self._metric, minimize)  # raises if the study has another direction
         if self._trials is None:
             self._trials = Trials(self._horizon, metric, **self._options)
-        decision = self._trials.judge(f"{study.study_name}/{trial.number}", _seen(trial), _best(study, minimize))
+        decision = self._trials.judge(f"{study.study_name}/{trial.number}", _seen(trial), _best(study, metric))
         if decision is None or not decision.reason.stops:
             return False
         if REASON not in trial.user_attrs:
@@ -77,10 +77,9 @@ def _seen(trial: FrozenTrial) -> list[tuple[float, float]]:
     return [(float(step + shift), value) for step, value in pairs]
 
 
-def _best(study: Study, minimize: bool) -> float | None:
+def _best(study: Study, metric: Metric) -> float | None:
     completed = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-    values = [trial.value for trial in completed if trial.value is not None]
-    return (min(values) if minimize else max(values)) if values else None
+    return metric.best_of(trial.value for trial in completed)
 
 
 def _explain(study: Study, trial: FrozenTrial, decision: Decision) -> None:

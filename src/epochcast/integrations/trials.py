@@ -40,7 +40,7 @@ class Trials:
         if options.pop("schedule", None) is not None:
             options["forecaster"] = first.forecaster  # told once for all trials
         self._horizon, self._metric, self._options = horizon, metric, options
-        self.minimize, self._known_best = first.metric.minimize, first.best
+        self.metric, self._known_best = first.metric, first.best
         self.decisions: dict[str, Decision] = {}
 
     def check(self, trial: str, monitor: str, step_name: str, result: Mapping[str, Any]) -> bool:
@@ -85,24 +85,16 @@ class Trials:
         if trial not in self._stoppers:
             self._stoppers[trial] = self._new_stopper()
         stopper = self._stoppers[trial]
-        stopper.best = best if self._known_best is None else self._better(best, self._known_best)
+        stopper.best = self.metric.best_of((best, self._known_best))
         decision = stopper.update(step, value)
         self._last_steps[trial] = step
         if math.isfinite(value) and (stopper.target == "any" or decision.reason is Reason.FINISHED):
-            self._reached[trial] = self._better(self._reached.get(trial), float(value))
+            before = self._reached.get(trial, value)
+            self._reached[trial] = float(value if self.metric.better(value, before) else before)
         return decision
 
     def _best_of_others(self, trial: str) -> float | None:
-        best = None
-        for other, value in self._reached.items():
-            if other != trial:
-                best = self._better(best, value)
-        return best
-
-    def _better(self, one: float | None, other: float) -> float:
-        if one is None:
-            return other
-        return min(one, other) if self.minimize else max(one, other)
+        return self.metric.best_of(value for other, value in self._reached.items() if other != trial)
 
     def _new_stopper(self) -> Stopper:
         return _quiet(Stopper(self._horizon, self._metric, **self._options))

@@ -135,22 +135,18 @@ class FinishedRuns:
         lengths: Lengths = np.full(len(self), cutoff)
         return Seen(Curves(steps, self.values[:, :cutoff], lengths), self.untrained)
 
-    @property
-    def _sign(self) -> float:
-        return -1.0 if self.metric.minimize else 1.0
-
     def reached(self, target: Target) -> Array:
         """At each step [run, step] what counts so far: the best value ("any"), or the newest ("final")."""
         if target == "final":
             return self.values
-        return self._sign * np.maximum.accumulate(self._sign * self.values, axis=1)
+        return self.metric.sign * np.maximum.accumulate(self.metric.sign * self.values, axis=1)
 
     def to_come(self, target: Target) -> Array:
         """At each step but the last [run, step - 1] what counts of the rest: its best value, or the final one."""
-        later = self._sign * self.values[:, 1:]
+        later = self.metric.sign * self.values[:, 1:]
         if target == "final":
-            return self._sign * np.broadcast_to(later[:, -1:], later.shape)
-        return self._sign * np.maximum.accumulate(later[:, ::-1], axis=1)[:, ::-1]
+            return self.metric.sign * np.broadcast_to(later[:, -1:], later.shape)
+        return self.metric.sign * np.maximum.accumulate(later[:, ::-1], axis=1)[:, ::-1]
 
     def outcome(self, target: Target) -> Array:
         """What counts of each run in the end, [run]."""
@@ -158,11 +154,7 @@ class FinishedRuns:
 
     def worse_by(self, gain: float, target: Target) -> Array:
         """Values that each run's outcome beats by `gain`, [run]."""
-        return np.clip(self.outcome(target) - self._sign * gain, *self.metric.hard)
-
-    def better(self, left: ArrayLike, right: ArrayLike) -> Mask:
-        """Where `left` beats `right`."""
-        return np.asarray(self._sign * np.asarray(left) > self._sign * np.asarray(right))
+        return np.clip(self.outcome(target) - self.metric.sign * gain, *self.metric.hard)
 
     def chances(self, forecaster: Forecaster, thresholds: ArrayLike, target: Target, cutoffs: Sequence[int]) -> Array:
         """What the rule compares with 1 - confidence: the chance to beat each run's threshold, [run, cutoff]."""
@@ -272,8 +264,8 @@ def lowest_chances(
     held = thresholds[:, None]
     # A run may be stopped unless it leads, and wrongly so if what comes reaches the threshold. A best just below the
     # threshold stands behind a run's own outcome, so there a run that has reached the threshold leads already.
-    behind = runs.better(held, reached) if goal is None else ~runs.better(reached, held)
-    wrong = behind & ~runs.better(held, to_come)  # [run, cutoff]
+    behind = runs.metric.better(held, reached) if goal is None else ~runs.metric.better(reached, held)
+    wrong = behind & ~runs.metric.better(held, to_come)  # [run, cutoff]
     worst = np.full(len(runs), np.inf)
     some: Mask = np.any(wrong, axis=1)
     if some.any():

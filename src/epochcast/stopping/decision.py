@@ -114,7 +114,7 @@ def decide(forecast: Forecast, best: float, confidence: float = 0.95, target: Ta
     probability = float(chance_to_beat(forecast, best, target))
     seen = forecast.observed.values[0, : forecast.observed.lengths[0]]
     rivals = seen if target == "any" else seen[-1:]
-    leads = bool((rivals < best if forecast.metric.minimize else rivals > best).any())
+    leads = bool(np.any(forecast.metric.better(rivals, best)))
     reason = reason_for(probability, leads, confidence)
     return Decision(
         stop=reason.stops,

@@ -165,7 +165,7 @@ class Search(ABC):
         """End the run under way and make ready for the next; without a run under way nothing happens."""
         if self._last is None:
             return None
-        best, final = self._best_of(self._values), self._final(self._last.reason)
+        best, final = self.metric.best_of(self._values), self._final(self._last.reason)
         counts = [final] if self.target == "final" else [best, final]
         record = RunRecord(
             values=len(self._values),
@@ -174,10 +174,10 @@ class Search(ABC):
             final=final,
             stopped=self._last.stop,
             reason=self._last.reason,
-            outcome=self._best_of([value for value in counts if value is not None]),
+            outcome=self.metric.best_of(counts),
         )
         self._runs.append(record)
-        self.best = self._best_of([value for value in (self.best, best) if value is not None])
+        self.best = self.metric.best_of((self.best, best))
         so_far = "no run has a finite value yet" if self.best is None else f"the best so far is {self.best:.4g}"
         ended = (len(self._runs), record.last_step, record.reason.value, so_far)
         _log.log(self.news_level, "run %d ended at step %g (%s); %s", *ended)
@@ -192,11 +192,6 @@ class Search(ABC):
     def _imputed(self) -> float | None:
         """Stands for the last value of a run that did not get there; without a forecast, its newest."""
         return self._values[-1]
-
-    def _best_of(self, values: list[float]) -> float | None:
-        if not values:
-            return None
-        return min(values) if self.metric.minimize else max(values)
 
     # --- state ---------------------------------------------------------------------------------------------------
 

@@ -208,7 +208,7 @@ class Stopper(Search):
             return self.goal
         earlier = [] if self.best is None else [self.best]
         own = [value for value, at in zip(self._values, self._steps, strict=True) if at > 0.0]
-        return self._best_of([*earlier, *own] if self.stop_leader else earlier)
+        return self.metric.best_of([*earlier, *own] if self.stop_leader else earlier)
 
     def _confidence_at(self, step: float) -> float:
         if not self.weigh_rest:
@@ -242,7 +242,7 @@ class Stopper(Search):
             if self._stream is None:
                 self._stream = self.forecaster.stream(self.horizon, self.metric)
             for position in range(self._forecast_of, len(self._values)):
-                self._forecast = self._stream.update(self._values[position], self._steps[position])
+                self._forecast = self._stream.update(self._values[position], step=self._steps[position])
         self._forecast_of = len(self._values)
         assert self._forecast is not None
         return self._forecast
@@ -310,7 +310,7 @@ class Patience(Search):
         return self._decision(step, Reason.NO_PROGRESS if self._values_without_gain() >= self.k else Reason.PROGRESSING)
 
     def _values_without_gain(self) -> int:
-        sign = -1.0 if self.metric.minimize else 1.0
+        sign = self.metric.sign
         record, waited = -math.inf, 0
         for value in self._values:
             if sign * value > record + self.min_delta:

@@ -65,7 +65,7 @@ class Row:
 class Snapshot:
     """All runs at one moment, those that can still win first."""
 
-    column: str
+    monitor: str
     metric: Metric
     horizon: int
     rows: tuple[Row, ...]
@@ -88,7 +88,7 @@ class Snapshot:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
         return {
-            "metric": self.column,
+            "metric": self.monitor,
             "kind": self.metric.name,
             "horizon": self.horizon,
             "best": self.best,

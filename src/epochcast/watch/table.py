@@ -120,7 +120,7 @@ def render(snapshot: Snapshot, width: int, most_rows: int | None = None) -> Rend
 
 
 def _table(snapshot: Snapshot, rows: tuple[Row, ...], width: int) -> Table:
-    title = f"{shown(snapshot.column)} ({snapshot.metric.name}) at step {snapshot.horizon}"
+    title = f"{shown(snapshot.monitor)} ({snapshot.metric.name}) at step {snapshot.horizon}"
     table = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE, padding=(0, 1, 0, 0))
     cells = [_cells(row) for row in rows]
     widths = [max(map(len, column)) for column in zip(_HEADINGS, *cells, strict=True)]

@@ -90,4 +90,4 @@ class Watched:
         """The best value so far."""
         if self.error is not None or len(self.values) == 0:
             return None
-        return float(self.values.min() if metric.minimize else self.values.max())
+        return metric.best_of(self.values.tolist())

@@ -50,9 +50,9 @@ Tell = Callable[[str, int, int], None]  # is told which of them is being done, h
 class Watcher:
     """All runs below a directory, judged against each other.
 
-    `column` names the metric in the logs, `metric` says of what kind it is. A run leads if it has the best value so
-    far; it is hopeless if the chance that the best value it will reach up to the horizon beats the best of the other
-    runs so far is at most 1 - `confidence`, but not before it has `min_steps` values and has come to `min_share` of the
+    `monitor` is the name under which the metric is logged, `metric` says what it measures. A run leads if it has the
+    best value so far; it is hopeless if the chance that the best value it will reach up to the horizon beats the best
+    of the other runs so far is at most 1 - `confidence`, but not before it has `min_steps` values and has come to `min_share` of the
     horizon. `best` is a further value to beat, known from elsewhere. Of runs that may grow, up to `most_bytes` are kept
     in memory, so that only their new values cost anything at the next look.
     """
@@ -60,7 +60,7 @@ class Watcher:
     def __init__(
         self,
         root: str | os.PathLike[str],
-        column: str,
+        monitor: str,
         metric: Metric | str,
         horizon: int,
         *,
@@ -77,7 +77,7 @@ class Watcher:
         check_confidence(confidence)
         if not 0.0 <= min_share < 1.0:  # false for NaN too
             raise InputError(f"min_share={min_share} must be a share of the horizon, 0 to less than 1")
-        self.column = column
+        self.monitor = monitor
         self.horizon = int(horizon)
         self.confidence = confidence
         self.known_best = None if best is None else finite(best, "best")
@@ -98,7 +98,7 @@ class Watcher:
         """
         tell = tell or (lambda *_: None)
         self._findings = self.logs.read(partial(tell, READING))
-        watched = [self._remembered(run) for run in self._findings if self.column in run.metrics]
+        watched = [self._remembered(run) for run in self._findings if self.monitor in run.metrics]
         self._watched = {run.key: run for run in watched}
         self._forecast_all(
             [run for run in self._watched.values() if run.fixed_verdict(self.horizon) is None],
@@ -110,16 +110,16 @@ class Watcher:
         """The runs as far as they are known; those that are still to be forecast have no forecast."""
         findings, runs = self._findings, list(self._watched.values())
         rows = tuple(sorted(self._rows(runs), key=self._order))
-        best = self._best_of([self.known_best, *(row.best for row in rows)])
+        best = self.metric.best_of([self.known_best, *(row.best for row in rows)])
         problem = self._problem(findings, rows)
         notes = () if problem else tuple(self._notes(findings, runs))
         skipped = tuple(findings.skipped)
-        return Snapshot(self.column, self.metric, self.horizon, rows, best, notes, problem, skipped)
+        return Snapshot(self.monitor, self.metric, self.horizon, rows, best, notes, problem, skipped)
 
     # --- forecasts -----------------------------------------------------------------------------------------------
 
     def _remembered(self, run: Run) -> Watched:
-        known, series = self._watched.get((run.path, run.name)), run.metrics[self.column]
+        known, series = self._watched.get((run.path, run.name)), run.metrics[self.monitor]
         return known if known is not None and known.holds(series) else Watched.of(run, series, self.metric)
 
     def _forecast_all(self, open_runs: list[Watched], advance: Callable[[int, int], None]) -> None:
@@ -196,17 +196,17 @@ class Watcher:
         """The verdict on a run that goes on."""
         if chance is None or best is None or rival is None:
             return Verdict.RUNNING
-        verdict = _VERDICTS[reason_for(chance, self._better(best, rival), self.confidence)]
+        verdict = _VERDICTS[reason_for(chance, self.metric.better(best, rival), self.confidence)]
         young = too_early(len(run.values), float(run.steps[-1]), self.horizon, self.min_steps, self.min_share)
         return Verdict.RUNNING if verdict is Verdict.HOPELESS and young else verdict
 
     def _rivals(self, bests: list[float | None]) -> list[float | None]:
         """For each run, the best value of the others."""
-        first = self._best_of([self.known_best, *bests])
+        first = self.metric.best_of([self.known_best, *bests])
         if first is None or first not in bests:
             return [first] * len(bests)
         leader = bests.index(first)
-        second = self._best_of([self.known_best, *bests[:leader], *bests[leader + 1 :]])
+        second = self.metric.best_of([self.known_best, *bests[:leader], *bests[leader + 1 :]])
         return [second if position == leader else first for position in range(len(bests))]
 
     def _chances(self, runs: list[Watched], rivals: list[float | None]) -> list[float | None]:
@@ -222,20 +222,11 @@ class Watcher:
             for run, rival in zip(runs, rivals, strict=True)
         ]
 
-    def _better(self, value: float, than: float) -> bool:
-        return value < than if self.metric.minimize else value > than
-
-    def _best_of(self, values: Iterable[float | None]) -> float | None:
-        known = [value for value in values if value is not None]
-        if not known:
-            return None
-        return min(known) if self.metric.minimize else max(known)
-
     def _order(self, row: Row) -> tuple[bool, float, str]:
         """Runs in order of their outlook; those without one last."""
         if row.outlook is None or row.verdict is Verdict.DIVERGED:
             return True, 0.0, row.name
-        return False, row.outlook if self.metric.minimize else -row.outlook, row.name
+        return False, -self.metric.sign * row.outlook, row.name
 
     # --- what there is to say ------------------------------------------------------------------------------------
 
@@ -245,14 +236,14 @@ class Watcher:
             return f"no training logs below {findings.path} (CSV, JSON lines, TensorBoard, MLflow, W&B){reasons}"
         if not rows:
             names = list_names({name for run in findings for name in run.metrics})
-            return f"no run below {findings.path} has {shown(self.column)}; they have {names}"
+            return f"no run below {findings.path} has {shown(self.monitor)}; they have {names}"
         if all(row.verdict is Verdict.UNUSABLE for row in rows):
             return f"no run below {findings.path} can be used as {self.metric.name}; {rows[0].name}: {rows[0].note}"
         return None
 
     def _notes(self, findings: Findings, runs: list[Watched]) -> Iterator[str]:
         if len(findings) > len(runs):
-            yield f"{_count(len(findings) - len(runs))} left out: no {shown(self.column)}"
+            yield f"{_count(len(findings) - len(runs))} left out: no {shown(self.monitor)}"
         if findings.skipped:
             first = findings.skipped[0]
             files = f"{len(findings.skipped)} file{'s' * (len(findings.skipped) > 1)}"
@@ -260,7 +251,7 @@ class Watcher:
             yield f"{files} left out, such as {first.path}: {first.reason}{others}"
         if bad := [run for run in runs if run.error is not None]:
             yield f"{_count(len(bad))} cannot be used, such as {shown(bad[0].run.name)}: {bad[0].error}"
-        if again := [run for run in runs if self.column in run.run.restarted]:
+        if again := [run for run in runs if self.monitor in run.run.restarted]:
             first_name = shown(again[0].run.name)
             yield f"{_count(len(again))} started again, such as {first_name}: only the last attempt is shown"
         if wrong := sum(run.contradicts for run in runs):

@@ -44,7 +44,7 @@ class Request:
             "--cutoffs": "" if shares == "0.1,0.2,0.4,0.8" else shares,
             "--benchmarks": ",".join(self.benchmarks),
             "--sampled-on": ",".join(plan.sampled_on),
-            "--metric": self.metric or "",
+            "--monitor": self.metric or "",
             **_described(self.kind),
             "--horizon": "" if self.horizon is None else str(self.horizon),
         }
@@ -133,13 +133,13 @@ def _loaded(request: Request) -> tuple[list[CurveSet], list[str]]:
 def _described(kind: Metric | str | None) -> dict[str, str]:
     """A metric as options of the command line; those that have no value are left empty."""
     if not isinstance(kind, Metric):
-        return {"--kind": kind or ""}
+        return {"--metric": kind or ""}
     if kind == _known(kind.name):
-        return {"--kind": kind.name}
+        return {"--metric": kind.name}
     bounds = {"--hard": kind.hard, "--soft": kind.soft}
     direction = "--minimize" if kind.minimize else "--maximize"
     told = {name: f"{pair[0]:g},{pair[1]:g}" for name, pair in bounds.items() if pair is not None}
-    return {f"{direction} --kind": kind.name, **told}
+    return {f"{direction} --metric": kind.name, **told}
 
 
 def _known(name: str) -> Metric | None:

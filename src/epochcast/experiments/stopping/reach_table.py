@@ -80,7 +80,7 @@ class Outlook:
         every = -(-runs.horizon // longest_read(forecaster.engine, runs.horizon))
         steps = np.arange(runs.horizon, 0, -every)[::-1]  # counted back from the horizon, which must be among them
         finished = runs.filled(steps)
-        sign = -1.0 if runs.metric.minimize else 1.0
+        sign = runs.metric.sign
         table = np.empty((len(confidences), len(runs), len(steps) - 1))
         for part in finished.parts():
             for cutoff, forecast in forecasts(forecaster, finished[part], range(1, len(steps))):
