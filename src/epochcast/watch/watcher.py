@@ -52,9 +52,9 @@ class Watcher:
 
     `monitor` is the name under which the metric is logged, `metric` says what it measures. A run leads if it has the
     best value so far; it is hopeless if the chance that the best value it will reach up to the horizon beats the best
-    of the other runs so far is at most 1 - `confidence`, but not before it has `min_steps` values and has come to `min_share` of the
-    horizon. `best` is a further value to beat, known from elsewhere. Of runs that may grow, up to `most_bytes` are kept
-    in memory, so that only their new values cost anything at the next look.
+    of the other runs so far is at most 1 - `confidence`, but not before it has `min_steps` values and has come to
+    `min_share` of the horizon. `best` is a further value to beat, known from elsewhere. Of runs that may grow, up to
+    `most_bytes` are kept in memory, so that only their new values cost anything at the next look.
     """
 
     def __init__(
