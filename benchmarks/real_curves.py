@@ -21,9 +21,9 @@ os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM
 import numpy as np
 
 from epochcast.benchmarks import CurveSet, digits_bench
+from epochcast.engines import load_engine
 from epochcast.experiments.real import scores as real
-from epochcast.forecaster import load_engine
-from epochcast.runtime.networks import Engine
+from epochcast.question import Engine
 from epochcast.sampling.mcmc import ShortChainWarning
 
 CURVES, STEPS = 70_000, 52  # LCBench with all of its metrics is as large

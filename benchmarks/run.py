@@ -31,6 +31,7 @@ import epochcast as ec
 from epochcast.curve import Curves
 from epochcast.nn.model import PAPER_SIZES, SetModel
 from epochcast.prior import paper
+from epochcast.question import Question
 from epochcast.runtime.networks import SetEngine, StreamEngine
 from epochcast.runtime.weights import find, read_safetensors
 
@@ -171,7 +172,7 @@ def share_of_peak(name: str) -> str:
 
 def bare_call(engine: SetEngine | StreamEngine, values: np.ndarray) -> Callable[[], object]:
     """The network alone, its inputs made beforehand."""
-    curves, queries = Curves.of(values), np.arange(51.0, 101.0)[None]
+    question = Question.of(Curves.of(values), np.arange(51.0, 101.0)[None], 100.0)
     recorded: list[dict[str, np.ndarray]] = []
     session = engine.session
 
@@ -181,7 +182,7 @@ def bare_call(engine: SetEngine | StreamEngine, values: np.ndarray) -> Callable[
             return session.run(names, feed)
 
     engine.session = Recorder()
-    engine.predict(curves, queries, 100)
+    engine.predict(question)
     engine.session = session
     return lambda: session.run(["raw"], recorded[0])
 
@@ -207,10 +208,8 @@ def stream_lines() -> list[Line]:
         return fresh
 
     update = ratio(p3, updates, (2, 1)) * 90
-    whole = curves[:100]
-    engine = forecaster.engine
-    assert isinstance(engine, StreamEngine)
-    every = ratio(p3, lambda: list(engine.predict_all_cutoffs(whole, 100)), (2, 1)) * 100 * 100
+    whole = Question.of(Curves.of(curves[:100]), np.empty((100, 0)), 100.0)
+    every = ratio(p3, lambda: list(forecaster.engine.at_cutoffs(whole, range(100))), (2, 1)) * 100 * 100
     memory = peak_megabytes("ec.Forecaster('stream').forecast(ec.sample_prior(1000)[:, :50], 100, 'unit').median()")
     return [
         Line(

@@ -41,12 +41,12 @@ class Case:
 
     def forecast(self) -> list[ec.Forecast]:
         """One forecast, or those of every update of a stream."""
-        told = forecaster(self.model) if self.schedule is None else forecaster(self.model).told(self.schedule)
+        model = forecaster(self.model).with_schedule(self.schedule)
         if self.kind != "stream":
-            return [told.forecast(self.values, self.horizon, self.metric, **self.options)]
+            return [model.forecast(self.values, self.horizon, self.metric, **self.options)]
         options = dict(self.options)
         steps = options.pop("steps", None)
-        stream = told.stream(self.horizon, self.metric, **options)
+        stream = model.stream(self.horizon, self.metric, **options)
         return [
             stream.update(value, None if steps is None else steps[index]) for index, value in enumerate(self.values)
         ]

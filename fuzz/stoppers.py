@@ -28,7 +28,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from epochcast import EpochcastError, Forecaster, Metric, NoStopping, Patience, Reason, Stopper
-from epochcast.curve import Curves
+from epochcast.question import Engine, Question
 from epochcast.stopping.search import Search
 
 Rng = np.random.Generator
@@ -57,18 +57,19 @@ class Normal:
         return np.asarray(self.means + self.scale * ndtri(q))
 
 
-class LastValue:
+class LastValue(Engine):
     """An engine that expects a run to stay where it is."""
 
-    name, grid = "quick", None
+    name = "quick"
 
-    def predict(self, curves: Curves, queries: np.ndarray, horizon: float) -> Any:
-        return Normal(np.broadcast_to(np.clip(curves.last_value, 0.0, 1.0)[:, None], queries.shape), 0.1)
+    def predict(self, question: Question) -> Any:
+        last = np.clip(question.runs.last_value, 0.0, 1.0)[:, None]
+        return Normal(np.broadcast_to(last, question.steps.shape), 0.1)
 
 
 @cache
 def forecaster(name: str) -> Forecaster:
-    return Forecaster.around(LastValue()) if name == "quick" else Forecaster(name)  # type: ignore[arg-type]
+    return Forecaster.around(LastValue()) if name == "quick" else Forecaster(name)
 
 
 # --- what may come ----------------------------------------------------------------------------------------------------

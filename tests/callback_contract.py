@@ -15,6 +15,7 @@ from epochcast import Forecaster, Reason, Stopper
 from epochcast.errors import ConfigError, InputError
 from epochcast.integrations.base import StopperCallback
 from epochcast.integrations.names import metric_of
+from epochcast.question import Engine, Question
 
 STEPS = 12  # of each training
 
@@ -29,12 +30,12 @@ def digits() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     return images[:400], labels[:400], images[400:700], labels[400:700]
 
 
-class BrokenEngine:
+class BrokenEngine(Engine):
     """An engine that fails in a way nobody foresaw."""
 
-    name, grid = "broken", None
+    name = "broken"
 
-    def predict(self, *_: Any) -> Any:
+    def predict(self, question: Question) -> Any:
         raise RuntimeError("the engine is broken")
 
 

@@ -136,20 +136,40 @@ def test_prefixes_pad_with_zeros_and_stop_at_the_end_of_a_curve() -> None:
     assert seen.steps[0].tolist() == [1.0, 2.0, 3.0]
 
 
-def test_prefixes_say_what_each_task_measures() -> None:
-    curves = CurveSet.of("mine", [[0.3], [0.5]], [ACCURACY, LOSS], task=[1, 0], task_names=["a", "b"], untrained=[1, 1])
-    for with_untrained in (False, True):
-        kinds = curves.prefixes(1, with_untrained=with_untrained).kinds
-        assert kinds is not None
-        assert kinds.tolist() == [LOSS.kind, ACCURACY.kind]
+@pytest.mark.parametrize("untrained", [None, [1, 1]])
+def test_question_says_what_each_task_measures(untrained: list[float] | None) -> None:
+    curves = CurveSet.of(
+        "mine", [[0.3, 0.2], [0.5, 0.6]], [ACCURACY, LOSS], task=[1, 0], task_names=["a", "b"], untrained=untrained
+    )
+    question = curves.question(1, np.full((2, 1), 2.0))
+    assert question.kinds.tolist() == [LOSS.kind, ACCURACY.kind]
+    assert question.given("untrained") == (untrained is not None)
 
 
-def test_prefixes_with_untrained_start_at_step_0_where_it_is_known() -> None:
-    curves = CurveSet.of("mine", [[0.3, 0.4], [0.5, 0.6]], ACCURACY, untrained=[0.1, math.nan])
-    seen = curves.prefixes([2, 1], normalised=False, with_untrained=True)
+def test_question_starts_runs_at_step_0_where_the_value_before_training_is_known() -> None:
+    curves = CurveSet.of("mine", [[0.3, 0.4], [0.5, 0.6]], Metric.unit(), untrained=[0.1, math.nan])
+    seen = curves.question([2, 1], np.full((2, 1), 2.0)).with_untrained_at_zero()
     assert seen.lengths.tolist() == [3, 1]
     assert seen.steps.tolist() == [[0.0, 1.0, 2.0], [1.0, 0.0, 0.0]]
     assert seen.values.tolist() == [[0.1, 0.3, 0.4], [0.5, 0.0, 0.0]]
+
+
+def test_question_holds_what_was_seen_and_what_is_asked() -> None:
+    curves, asked = two_tasks(), np.full((3, 2), 4.0)
+    others = curves.context()
+    question = curves.question([2, 1, 3], asked, others)
+    np.testing.assert_array_equal(question.runs.values, curves.prefixes([2, 1, 3]).values)
+    assert question.steps is asked
+    assert question.horizon == curves.horizons[0]
+    assert question.context is others
+
+
+def test_context_holds_whole_curves_and_their_horizons() -> None:
+    curves = two_tasks()
+    context = curves.context()
+    assert len(context) == 3
+    assert context.runs.lengths.tolist() == curves.lengths.tolist()
+    np.testing.assert_array_equal(context.horizons, curves.horizons)
 
 
 @pytest.mark.parametrize(

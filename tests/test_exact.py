@@ -9,6 +9,7 @@ from scipy.stats import ks_2samp
 from epochcast.curve import Curves
 from epochcast.errors import ConfigError, InputError
 from epochcast.prior import paper
+from epochcast.question import Question
 from epochcast.sampling import smc
 from epochcast.sampling.collapsed import LOG_SIGMA, CollapsedPosterior, CollapsedPrior, collapse, curves
 from epochcast.sampling.exact import ExactConfig, ExactDiagnostics, ExactEngine, UnsettledWarning, disagreement
@@ -178,7 +179,7 @@ def test_engine_after_two_noisy_values_agrees_with_importance_sampling() -> None
     mean = weights @ final
     sd = np.sqrt(weights @ (final - mean) ** 2)
     config = ExactConfig(particles=1000, final_moves=40, tolerance=10.0)
-    forecast = ExactEngine(config).predict(Curves.of(values, steps), np.array([[100.0]]), 100.0)
+    forecast = ExactEngine(config).predict(Question.of(Curves.of(values, steps), np.array([[100.0]]), 100.0))
     error = 4 * sd / np.sqrt(size)
     assert forecast.mean()[0, 0] == pytest.approx(mean, abs=error)
     spread = np.sqrt(weights @ (final - mean) ** 2 + weights @ draw.sigma**2)
@@ -188,7 +189,7 @@ def test_engine_after_two_noisy_values_agrees_with_importance_sampling() -> None
 def test_engine_gives_a_forecast_and_diagnostics_per_curve() -> None:
     noisy = paper.sample(2, np.random.default_rng(7)).noisy
     engine = ExactEngine(QUICK)
-    forecast = engine.predict(Curves.of(noisy[:, :10]), np.repeat(QUERIES, 2, axis=0), 100.0)
+    forecast = engine.predict(Question.of(Curves.of(noisy[:, :10]), np.repeat(QUERIES, 2, axis=0), 100.0))
     assert engine.name == "exact"
     assert forecast.shape == (2, 3)
     assert np.isfinite(forecast.log_prob(0.5)).all()
@@ -204,8 +205,8 @@ def test_engine_gives_a_forecast_and_diagnostics_per_curve() -> None:
 def test_engine_on_a_batch_equals_single_curves_whatever_the_queries() -> None:
     noisy = paper.sample(2, np.random.default_rng(8)).noisy
     engine = ExactEngine(QUICK)
-    batch = engine.predict(Curves.of([noisy[0, :5], noisy[1, :9]]), np.repeat(QUERIES, 2, axis=0), 100.0)
-    single = ExactEngine(QUICK).predict(Curves.of(noisy[1, :9]), QUERIES[:, ::-1], 100.0)
+    batch = engine.predict(Question.of(Curves.of([noisy[0, :5], noisy[1, :9]]), np.repeat(QUERIES, 2, axis=0), 100.0))
+    single = ExactEngine(QUICK).predict(Question.of(Curves.of(noisy[1, :9]), QUERIES[:, ::-1], 100.0))
     np.testing.assert_array_equal(batch.means[1], single.means[0, ::-1])
 
 
@@ -215,13 +216,13 @@ def test_engine_on_a_batch_equals_single_curves_whatever_the_queries() -> None:
     ids=lambda values: str(values)[:30],
 )
 def test_engine_on_a_degenerate_curve_gives_finite_numbers(values: list[float]) -> None:
-    forecast = ExactEngine(QUICK).predict(Curves.of(values), np.array([[95.0, 100.0]]), 100.0)
+    forecast = ExactEngine(QUICK).predict(Question.of(Curves.of(values), np.array([[95.0, 100.0]]), 100.0))
     assert np.isfinite(forecast.mean()).all()
     assert (forecast.variance() > 0).all()
 
 
 def test_engine_on_a_constant_curve_is_confident() -> None:
-    forecast = ExactEngine(QUICK).predict(Curves.of([0.7] * 40), QUERIES, 100.0)
+    forecast = ExactEngine(QUICK).predict(Question.of(Curves.of([0.7] * 40), QUERIES, 100.0))
     np.testing.assert_allclose(forecast.mean(), 0.7, atol=1e-4)
     assert (np.sqrt(forecast.variance()) < 1e-3).all()
     assert (forecast.log_scales > SMALLEST_LOG_SIGMA).all()
@@ -231,7 +232,7 @@ def test_engine_warns_when_two_runs_disagree() -> None:
     config = ExactConfig(particles=100, moves=1, final_moves=1, snapshots=1, attempts=1, tolerance=1e-4)
     engine = ExactEngine(config)
     with pytest.warns(UnsettledWarning, match=r"disagree on 1 of 1 curves by more than 0.0001 nats"):
-        engine.predict(Curves.of([0.1, 0.2, 0.3]), QUERIES, 100.0)
+        engine.predict(Question.of(Curves.of([0.1, 0.2, 0.3]), QUERIES, 100.0))
     assert not engine.diagnostics[0].converged
 
 
@@ -239,10 +240,10 @@ def test_engine_tries_again_with_more_particles_until_two_runs_agree() -> None:
     curve = Curves.of([0.30, 0.40, 0.45, 0.47, 0.50])
     settings = {"particles": 100, "moves": 2, "final_moves": 8, "components": 100_000}
     once, twice = ExactEngine(ExactConfig(**settings, attempts=1, tolerance=10.0)), ExactEngine(ExactConfig(**settings))
-    few = once.predict(curve, QUERIES, 100.0)
+    few = once.predict(Question.of(curve, QUERIES, 100.0))
     first = once.diagnostics[0].disagreement
     with pytest.warns(UnsettledWarning):
-        more = twice.predict(curve, QUERIES, 100.0)
+        more = twice.predict(Question.of(curve, QUERIES, 100.0))
     assert once.diagnostics[0].particles == 100
     assert twice.diagnostics[0].particles == 400
     assert more.means.shape[-1] == 4 * few.means.shape[-1]
@@ -262,31 +263,33 @@ def test_disagreement_of_two_populations_falls_with_their_size_and_sees_a_shift(
 
 def test_engine_with_another_horizon_stays_in_the_prior_up_to_it() -> None:
     engine = ExactEngine(QUICK)
-    forecast = engine.predict(Curves.of([0.2, 0.3], steps=[1.5, 200.0]), np.array([[500.0, 2000.0]]), 2000.0)
+    forecast = engine.predict(
+        Question.of(Curves.of([0.2, 0.3], steps=[1.5, 200.0]), np.array([[500.0, 2000.0]]), 2000.0)
+    )
     assert ((forecast.means >= 0) & (forecast.means <= 1)).all()
 
 
 def test_engine_on_steps_below_one_gives_finite_numbers() -> None:
     curve = Curves.of([0.1, 0.2, 0.3, 0.35], steps=[1e-3, 0.02, 0.5, 1.0])
-    forecast = ExactEngine(QUICK).predict(curve, QUERIES, 100.0)
+    forecast = ExactEngine(QUICK).predict(Question.of(curve, QUERIES, 100.0))
     assert np.isfinite(forecast.mean()).all()
 
 
 def test_engine_reports_progress_per_curve() -> None:
     calls: list[tuple[int, int]] = []
     engine = ExactEngine(QUICK, progress=lambda done, total: calls.append((done, total)))
-    engine.predict(Curves.of([[0.1, 0.2], [0.2, 0.3]]), np.repeat(QUERIES, 2, axis=0), 100.0)
+    engine.predict(Question.of(Curves.of([[0.1, 0.2], [0.2, 0.3]]), np.repeat(QUERIES, 2, axis=0), 100.0))
     assert calls == [(1, 2), (2, 2)]
 
 
 def test_engine_on_step_zero_raises() -> None:
     with pytest.raises(InputError, match="count steps from 1"):
-        ExactEngine(QUICK).predict(Curves.of([0.1, 0.2], steps=[0, 1]), QUERIES, 100.0)
+        ExactEngine(QUICK).predict(Question.of(Curves.of([0.1, 0.2], steps=[0, 1]), QUERIES, 100.0))
 
 
 def test_engine_on_a_value_far_from_the_unit_interval_raises() -> None:
     with pytest.raises(InputError, match=r"value 1e\+200 is not normalised"):
-        ExactEngine(QUICK).predict(Curves.of([0.1, 1e200]), QUERIES, 100.0)
+        ExactEngine(QUICK).predict(Question.of(Curves.of([0.1, 1e200]), QUERIES, 100.0))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 from epochcast.baselines import LastValue
 from epochcast.benchmarks import CurveSet, digits_bench
 from epochcast.cli.commands import app
-from epochcast.curve import Curves
 from epochcast.distributions import Array, Bars, Distribution, Mixture
 from epochcast.errors import InputError
 from epochcast.experiments import harness
@@ -25,6 +24,7 @@ from epochcast.experiments.real import scores as real
 from epochcast.experiments.real import study as real_study
 from epochcast.experiments.real.study import Plan
 from epochcast.metric import Metric
+from epochcast.question import Engine, Input, Question
 
 ACCURACY = Metric("accuracy", False, (0.0, 1.0), (0.0, 1.0))
 FAST = ("last-value", "power-law")
@@ -78,16 +78,15 @@ def test_crps_is_smallest_for_the_true_distribution() -> None:
 # --- scores -----------------------------------------------------------------------------------------------------------
 
 
-class Oracle:
+class Oracle(Engine):
     """Knows that the value at step t is t / 100, give or take 0.01."""
 
     name = "oracle"
-    grid: int | None = None
     scale = 0.01
 
-    def predict(self, curves: Curves, queries: Array, horizon: float) -> Mixture:
-        shape = (*queries.shape, 1)
-        return Mixture(np.zeros(shape), (queries / 100.0)[..., None], np.full(shape, math.log(self.scale)))
+    def predict(self, question: Question) -> Mixture:
+        shape = (*question.steps.shape, 1)
+        return Mixture(np.zeros(shape), (question.steps / 100.0)[..., None], np.full(shape, math.log(self.scale)))
 
 
 class Boaster(Oracle):
@@ -131,15 +130,21 @@ def test_score_of_curves_with_own_horizons_equals_that_of_each_alone() -> None:
 
 def test_engine_that_reads_the_untrained_value_is_shown_it() -> None:
     class Looker(LastValue):
-        reads_untrained = True
+        reads: frozenset[Input] = frozenset({"untrained"})
+        shown: Array | None = None
         first_steps: Array | None = None
 
-        def predict(self, curves: Curves, queries: Array, horizon: float) -> Mixture:
-            self.first_steps = curves.steps[:, 0]
-            return super().predict(curves, queries, horizon)
+        def predict(self, question: Question) -> Mixture:
+            self.shown = question.untrained
+            self.first_steps = question.with_untrained_at_zero().steps[:, 0]
+            return super().predict(question)
 
-    looker = Looker()
-    real.score(looker, digits_bench().sample(5), 0.5)
+    looker, curves = Looker(), digits_bench().sample(5)
+    real.score(looker, curves, 0.5)
+    assert looker.shown is not None
+    assert curves.untrained is not None
+    wanted = [curves.normalizer(row).forward(curves.untrained[row]) for row in range(len(curves))]
+    np.testing.assert_allclose(looker.shown, wanted)
     assert looker.first_steps is not None
     assert (looker.first_steps == 0.0).all()
 
@@ -149,10 +154,10 @@ def test_engine_with_a_grid_gets_long_curves_thinned() -> None:
         grid = 100
         horizons: tuple[float, ...] = ()
 
-        def predict(self, curves: Curves, queries: Array, horizon: float) -> Mixture:
-            self.horizons = (*self.horizons, horizon)
-            assert queries.max() <= 100.0
-            return super().predict(curves, queries, horizon)
+        def predict(self, question: Question) -> Mixture:
+            self.horizons = (*self.horizons, question.horizon)
+            assert question.steps.max() <= 100.0
+            return super().predict(question)
 
     engine = Gridded()
     real.score(engine, CurveSet.of("long", np.random.default_rng(0).random((3, 400)), ACCURACY), 0.5)

@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 
 from epochcast.benchmarks import CurveSet
 from epochcast.cli.commands import app
-from epochcast.curve import Curves
 from epochcast.distributions import Mixture
 from epochcast.errors import InputError
 from epochcast.experiments.contenders import Contender
@@ -26,13 +25,23 @@ from epochcast.experiments.stopping.replay import (
     Settings,
     evaluate_task,
     rules_of,
-    selection,
 )
 from epochcast.experiments.stopping.report import average_regret, markdown, summaries, write
-from epochcast.experiments.stopping.selection import Limits, Pool, by_forecast, never, patience, regret, replay, speedup
+from epochcast.experiments.stopping.selection import (
+    Limits,
+    Pool,
+    by_forecast,
+    never,
+    patience,
+    random_orders,
+    regret,
+    replay,
+    speedup,
+)
 from epochcast.experiments.stopping.study import Source, collections_in, run, tasks_of
 from epochcast.forecaster import Forecaster
 from epochcast.metric import Metric
+from epochcast.question import Engine, Question
 from epochcast.stopping import NoStopping, Patience, Reason, Stopper, StoppingRule
 
 HORIZON, RUNS = 12, 30
@@ -40,16 +49,16 @@ UP = Metric("score", minimize=False, soft=(0.0, 1.0), transform=False)
 DOWN = Metric("cost", minimize=True, soft=(0.0, 1.0), transform=False)
 
 
-class Drift:
+class Drift(Engine):
     """Forecasts that each run goes on from its newest value, drifting upwards by `drift` per step."""
 
     name = "drift"
-    grid = None
 
     def __init__(self, drift: float = 0.0, scale: float = 0.05) -> None:
         self.drift, self.scale = drift, scale
 
-    def predict(self, curves: Curves, queries: np.ndarray, horizon: float) -> Mixture:
+    def predict(self, question: Question) -> Mixture:
+        curves, queries = question.runs, question.steps
         ahead = queries - curves.last_step[:, None]
         means = curves.last_value[:, None] + self.drift * ahead
         scales = np.log(self.scale * np.sqrt(ahead))
@@ -136,7 +145,7 @@ def test_replay_spends_and_finds_what_the_real_rule_does_in_a_loop(rule: Rule, m
     runs = task(with_breakdowns(saturating_runs()), metric)
     outlook = Outlook.of(Forecaster.around(engine), runs, (0.9, 0.95))
     pool = Pool.of(runs.values, metric.minimize)
-    orders = selection.random_orders(len(runs), 4, np.random.default_rng(1))
+    orders = random_orders(len(runs), 4, np.random.default_rng(1))
     budget = 8 * HORIZON
     replayed = replay(pool, rule.limits(pool, outlook), orders, budget)
     for i, order in enumerate(orders):
@@ -206,7 +215,7 @@ def test_speedup_is_the_ratio_of_epochs_to_the_same_regret(other: list[float], e
 
 def outcome_of(limits: Limits, pool: Pool) -> tuple[float, float]:
     """Speed-up, and the share of stopped runs that would have won."""
-    orders = selection.random_orders(len(pool), 40, np.random.default_rng(2))
+    orders = random_orders(len(pool), 40, np.random.default_rng(2))
     ours, baseline = (replay(pool, each, orders, 8 * HORIZON) for each in (limits, never(pool)))
     gain = speedup(regret(pool, baseline).mean(axis=0), regret(pool, ours).mean(axis=0))
     return gain, float(ours.wrong.sum() / ours.stopped.sum())
@@ -281,7 +290,7 @@ def test_false_stops_grow_as_the_confidence_falls() -> None:
     runs = task(saturating_runs(60, seed=7))
     outlook = Outlook.of(Forecaster.around(Drift(scale=0.02)), runs, (0.6, 0.9, 0.999))
     pool = Pool.of(runs.values, minimize=False)
-    orders = selection.random_orders(60, 20, np.random.default_rng(0))
+    orders = random_orders(60, 20, np.random.default_rng(0))
     shares = []
     for confidence in (0.6, 0.9, 0.999):
         replayed = replay(pool, Rule("fine", confidence, 2).limits(pool, outlook), orders, 10 * HORIZON)

@@ -15,22 +15,23 @@ import epochcast as ec
 from epochcast.distributions import Mixture
 from epochcast.errors import EpochcastError, InputError, StrongContradictionWarning
 from epochcast.metric import LOSS, SHARE, UNTOLD
+from epochcast.question import Engine
 from epochcast.runtime.weights import find
 
 RISING = 1.0 - 0.7 * np.arange(1.0, 61.0) ** -0.5
 
 
-class Gaussian:
+class Gaussian(Engine):
     """An engine that answers N(mean, sd) everywhere, in the prior's space."""
 
-    name, grid = "gaussian", None
+    name = "gaussian"
 
     def __init__(self, mean=0.6, sd=0.1):
         self.mean, self.sd = mean, sd
 
-    def predict(self, curves, queries, horizon):
-        self.kinds = curves.kinds
-        shape = (*queries.shape, 1)
+    def predict(self, question):
+        self.kinds = question.kinds
+        shape = (*question.steps.shape, 1)
         return Mixture(np.zeros(shape), np.full(shape, self.mean), np.full(shape, math.log(self.sd)))
 
 

@@ -119,7 +119,7 @@ def cosine() -> Any:
 
 
 def told(callback: ForecastStopping) -> Any:
-    return callback.stopper.forecaster.engine.schedule
+    return callback.stopper.forecaster.schedule
 
 
 def test_learning_rates_are_read_off_the_optimizer() -> None:

@@ -205,7 +205,7 @@ def plateau(optimizer: Any) -> dict[str, Any]:
 def test_learning_rates_are_read_off_the_trainer(scheduler: Any, rates: Any) -> None:
     callback = ForecastStopping("val_loss", dry_run=True)
     fit([callback], scheduler=scheduler)
-    schedule = callback.stopper.forecaster.engine.schedule
+    schedule = callback.stopper.forecaster.schedule
     if rates is None:
         assert schedule is None
         return

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 import epochcast as ec
+from epochcast.distributions import Distribution
 from epochcast.errors import ConfigError, InputError
+from epochcast.question import Engine, Question
 from tests.softmax_regression import FAST, GOOD, HOPELESS, accuracies
 
 optuna = pytest.importorskip("optuna")
@@ -196,15 +198,15 @@ def test_pruner_two_studies_with_one_pruner_are_kept_apart() -> None:
     assert answers == [True, False]
 
 
-class BrokenEngine:
-    name, grid = "broken", None
+class BrokenEngine(Engine):
+    name = "broken"
 
-    def predict(self, *_: object) -> ec.Forecast:
+    def predict(self, question: Question) -> Distribution:
         raise RuntimeError("no forecast today")
 
 
 def test_pruner_failing_forecast_is_logged_and_the_search_goes_on(caplog: pytest.LogCaptureFixture) -> None:
-    forecaster = ec.Forecaster.around(BrokenEngine())  # type: ignore[arg-type]
+    forecaster = ec.Forecaster.around(BrokenEngine())
     with caplog.at_level(logging.WARNING, "epochcast"):
         trials = search(EpochcastPruner(EPOCHS, "accuracy", forecaster=forecaster), [FAST, HOPELESS])
     assert [trial.state for trial in trials] == [optuna.trial.TrialState.COMPLETE] * 2

@@ -92,7 +92,7 @@ def test_parameters_of_the_callback_are_its_arguments() -> None:
 
 
 def told(callback: ForecastStopping) -> Any:
-    return callback.stopper.forecaster.engine.schedule
+    return callback.stopper.forecaster.schedule
 
 
 def cosine(**options: Any) -> LRScheduler:

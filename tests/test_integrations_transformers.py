@@ -149,7 +149,7 @@ def test_metric_against_the_arguments_direction_is_refused(tmp_path: Path) -> No
 def test_learning_rates_are_read_off_the_trainer(tmp_path: Path, options: dict[str, Any], rates: Any) -> None:
     callback = ForecastStopping("loss", dry_run=True)
     trainer([callback], tmp_path, **options).train()
-    schedule = callback.stopper.forecaster.engine.schedule
+    schedule = callback.stopper.forecaster.schedule
     if rates is None:
         assert schedule is None
         return

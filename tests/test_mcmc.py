@@ -9,6 +9,7 @@ import pytest
 from epochcast.curve import Curves
 from epochcast.errors import ConfigError, InputError, MissingExtraError
 from epochcast.prior import domhan, paper
+from epochcast.question import Question
 from epochcast.sampling.mcmc import (
     M1,
     M2,
@@ -33,7 +34,7 @@ QUERIES = np.array([[20.0, 60.0, 100.0]])
 def predict(engine: McmcEngine, curves: Curves, queries: np.ndarray = QUERIES, horizon: float = 100.0):
     """A forecast from a chain too short to be trusted, which the engine is expected to say."""
     with pytest.warns(ShortChainWarning):
-        return engine.predict(curves, queries, horizon)
+        return engine.predict(Question.of(curves, queries, horizon))
 
 
 def prior_curve(seed: int = 0, cutoff: int = 10) -> Observed:
@@ -236,7 +237,9 @@ def test_engine_reports_progress_over_all_curves() -> None:
 def test_engine_warns_of_short_chains_once_and_counts_them() -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        McmcEngine("pp", SHORT).predict(Curves.of([[0.1, 0.2], [0.2, 0.3]]), np.repeat(QUERIES, 2, axis=0), 100.0)
+        McmcEngine("pp", SHORT).predict(
+            Question.of(Curves.of([[0.1, 0.2], [0.2, 0.3]]), np.repeat(QUERIES, 2, axis=0), 100.0)
+        )
     (warning,) = caught
     assert warning.category is ShortChainWarning
     assert "2 of 2 chains of 30 steps" in str(warning.message)
@@ -267,7 +270,7 @@ def test_presets_are_those_of_the_paper() -> None:
 
 def test_engine_on_step_zero_raises() -> None:
     with pytest.raises(InputError, match=r"step 0: the prior's curves start above 0; count steps from 1"):
-        McmcEngine("pp", SHORT).predict(Curves.of([0.1, 0.2], steps=[0, 1]), QUERIES, 100.0)
+        McmcEngine("pp", SHORT).predict(Question.of(Curves.of([0.1, 0.2], steps=[0, 1]), QUERIES, 100.0))
 
 
 @pytest.mark.parametrize(
@@ -281,7 +284,7 @@ def test_engine_on_step_zero_raises() -> None:
 )
 def test_engine_on_bad_queries_raises(queries: np.ndarray, horizon: float, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        McmcEngine("pp", SHORT).predict(Curves.of([0.1, 0.2]), queries, horizon)
+        McmcEngine("pp", SHORT).predict(Question.of(Curves.of([0.1, 0.2]), queries, horizon))
 
 
 @pytest.mark.parametrize(
@@ -320,7 +323,7 @@ def test_engine_without_emcee_names_the_extra(monkeypatch: pytest.MonkeyPatch) -
 
 def test_engine_without_curves_raises() -> None:
     with pytest.raises(InputError, match="no curves"):
-        McmcEngine("pp", SHORT).predict(Curves.of(np.empty((0, 3))), np.empty((0, 2)), 100.0)
+        McmcEngine("pp", SHORT).predict(Question.of(Curves.of(np.empty((0, 3))), np.empty((0, 2)), 100.0))
 
 
 def test_split_of_a_padded_batch_drops_the_padding() -> None:

@@ -11,19 +11,21 @@ import pytest
 import epochcast as ec
 from epochcast.distributions import Mixture
 from epochcast.errors import InputError
+from epochcast.question import Engine
 
 RISING = 1.0 - 0.7 * np.arange(1.0, 61.0) ** -0.5
 
 
-class Walk:
+class Walk(Engine):
     """A random walk: each step adds N(0, sd), so that the marginals after the newest value are known."""
 
-    name, grid = "walk", None
+    name = "walk"
 
     def __init__(self, sd=0.02):
         self.sd = sd
 
-    def predict(self, curves, queries, horizon):
+    def predict(self, question):
+        curves, queries = question.runs, question.steps
         ahead = queries - curves.last_step[:, None]
         means = np.repeat(curves.last_value[:, None], queries.shape[1], axis=1)
         scales = np.log(self.sd * np.sqrt(ahead))

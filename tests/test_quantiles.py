@@ -8,13 +8,13 @@ from scipy.integrate import trapezoid
 from scipy.special import ndtri
 
 from epochcast.benchmarks import CurveSet
-from epochcast.curve import Curves
 from epochcast.distributions import Array, Mixture
 from epochcast.errors import InputError
 from epochcast.experiments.crps import crps
 from epochcast.experiments.quantiles import Quantiles
 from epochcast.experiments.real.scores import score
 from epochcast.metric import Metric
+from epochcast.question import Engine, Question
 
 LEVELS = np.arange(1, 20) / 20.0
 
@@ -107,15 +107,14 @@ def test_quantiles_that_make_no_sense_are_refused(levels: list[float], values: l
         Quantiles(np.array(levels), np.array(values))
 
 
-class Walker:
+class Walker(Engine):
     """Quantiles of the truth: the value at step t is t / 100, give or take 0.01."""
 
     name = "walker"
-    grid: int | None = None
     scale = 0.01
 
-    def predict(self, curves: Curves, queries: Array, horizon: float) -> Quantiles:
-        return gaussian(queries / 100.0, self.scale, np.arange(1, 40) / 40.0)
+    def predict(self, question: Question) -> Quantiles:
+        return gaussian(question.steps / 100.0, self.scale, np.arange(1, 40) / 40.0)
 
 
 class Boaster(Walker):

@@ -1,4 +1,4 @@
-"""Learning-rate schedules in the words of those who train, and the rates that the network is told."""
+"""Learning-rate schedules in the words of those who train, and the rates that the network reads."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ import pytest
 
 import epochcast as ec
 from epochcast.curve import Curves
+from epochcast.engines import model_and_words
 from epochcast.errors import ConfigError, InputError
 from epochcast.features.run import QUERY_FEATURES, TOKEN_FEATURES, Trail
-from epochcast.forecaster import load_engine, ships
 from epochcast.prior import real
 from epochcast.prior.real.config import SCHEDULES
 from epochcast.prior.real.grid import Grid
 from epochcast.prior.real.schedule import Outline, cosine
+from epochcast.question import Question
 from epochcast.rates import RATE_QUERY_FEATURES, RATE_TOKEN_FEATURES, Rates, widened
 from epochcast.schedule import Schedule
+from epochcast.stopping.model_name import model_name_of
 
 STEPS = np.arange(1.0, 101.0)[None]
 
@@ -88,9 +90,9 @@ def test_words_mean_what_the_network_was_trained_on(words):
     start, end, rest = (20.0, 80.0, 0.1) if "hold" in words else (0.0, 100.0, 0.0)
     outline = Outline(*(np.full((1, 1), number) for number in (start, end, rest)))
     drawn = cosine(Grid.of(STEPS[0], 100.0), outline, np.random.default_rng(0))
-    told = rates_of(words)
-    np.testing.assert_allclose(told.rate, drawn.rate, atol=3e-3)
-    np.testing.assert_allclose(told.clock, drawn.clock, atol=0.02)
+    said = rates_of(words)
+    np.testing.assert_allclose(said.rate, drawn.rate, atol=3e-3)
+    np.testing.assert_allclose(said.clock, drawn.clock, atol=0.02)
 
 
 @pytest.mark.parametrize("schedule", ["cosine,warmup=5", [1.0, 0.5]])
@@ -135,18 +137,18 @@ def drawn(size=8, horizon=60.0):
     return np.broadcast_to(steps, draw.noisy.shape), draw
 
 
-def test_untold_run_has_no_rate_features_beside_told_ones():
+def test_run_without_a_schedule_has_no_rate_features_beside_those_with_one():
     steps, draw = drawn()
-    told = np.arange(8) % 2.0
-    rates = Rates(told, draw.rate, draw.clock)
+    known = np.arange(8) % 2.0
+    rates = Rates(known, draw.rate, draw.clock)
     trail = Trail.of(steps, draw.noisy, 60.0, rates=rates)
     seen = trail.at(np.array([[20]]))
     queries = seen.queries(np.full((1, 1, 1), 60.0), rates[np.array([[59]])])
     assert trail.tokens.shape[-1] == TOKEN_FEATURES + RATE_TOKEN_FEATURES
     assert queries.shape == (8, 1, 1, QUERY_FEATURES + RATE_QUERY_FEATURES)
     for features, own in ((trail.tokens, TOKEN_FEATURES), (queries, QUERY_FEATURES)):
-        assert (features[told == 0.0, ..., own:] == 0.0).all()
-        assert (features[told == 1.0, ..., own] == 1.0).all()
+        assert (features[known == 0.0, ..., own:] == 0.0).all()
+        assert (features[known == 1.0, ..., own] == 1.0).all()
     plain = Trail.of(steps, draw.noisy, 60.0)
     np.testing.assert_array_equal(trail.tokens[..., :TOKEN_FEATURES], plain.tokens)
 
@@ -199,28 +201,28 @@ def test_constant_and_toggling_runs_have_schedules_like_any_other():
     assert (draw.rate[draw.ingredients["scheduled"]].min(axis=1) < 1.0).mean() > 0.95  # some drops would come later
 
 
-# Models that are told -------------------------------------------------------------------------------------------------
+# Models that know the schedule ----------------------------------------------------------------------------------------
 
 RISING = 1.0 - 0.9 * np.arange(1.0, 31.0) ** -0.4
 
 
 @pytest.fixture(scope="module")
-def told():
+def with_cosine():
     return ec.Forecaster(schedule="cosine")
 
 
-def told_end(seen: int, words: str) -> float:
+def end_under(seen: int, words: str) -> float:
     return float(ec.forecast(RISING[:seen], 60, "accuracy", schedule=words).final.median())
 
 
 def test_less_is_forecast_at_a_rate_that_will_fall():
-    ends = {words: told_end(10, words) for words in ("constant", "cosine", "drops,at=30")}
+    ends = {words: end_under(10, words) for words in ("constant", "cosine", "drops,at=30")}
     assert len({round(end, 4) for end in ends.values()}) == 3
     assert ends["constant"] > max(ends["cosine"], ends["drops,at=30"]) + 0.01
 
 
 def test_run_whose_pace_did_not_fall_with_its_rate_is_expected_to_go_on():
-    assert told_end(30, "cosine") == pytest.approx(told_end(30, "constant"), abs=0.005)
+    assert end_under(30, "cosine") == pytest.approx(end_under(30, "constant"), abs=0.005)
 
 
 def test_run_whose_rate_is_about_to_drop_may_slow_down_with_it_or_go_on():
@@ -244,35 +246,56 @@ def test_plateau_before_a_drop_is_forecast_to_end_with_it():
     assert dropping.interval(0.95)[1] > 0.55
 
 
-def test_stream_batch_and_all_cutoffs_agree_when_told(told):
-    stream = told.stream(40, "accuracy")
+def test_stream_batch_and_all_cutoffs_agree_under_a_schedule(with_cosine):
+    stream = with_cosine.stream(40, "accuracy")
     for value in RISING[:12]:
         last = stream.update(value)
-    whole = told.forecast(RISING[:12], 40, "accuracy")
+    whole = with_cosine.forecast(RISING[:12], 40, "accuracy")
     np.testing.assert_allclose(last.median(), whole.median(), atol=1e-5)
-    values, kinds = np.linspace(0.2, 0.8, 40)[None], np.array([ec.Metric.named("accuracy").kind])
-    seen = Curves(STEPS[:, :12], values[:, :12], np.array([12]), kinds=kinds)
-    wanted = told.engine.predict(seen, np.array([[40.0]]), 40.0).icdf(np.full((1, 1), 0.5))
-    for cutoffs, answers in told.engine.predict_all_cutoffs(values, 40, kinds=kinds):
-        if 12 in cutoffs:
-            found = answers[:, list(cutoffs).index(12), -1:].icdf(np.full((1, 1), 0.5))
-            np.testing.assert_allclose(found, wanted, atol=1e-5)
+    engine, values = with_cosine.engine, np.linspace(0.2, 0.8, 40)
+    known = {"kinds": np.array([ec.Metric.named("accuracy").kind]), "schedule": with_cosine.schedule}
+    seen = Question.of(Curves.of(values[:12]), np.array([[40.0]]), 40.0, **known)
+    wanted = engine.predict(seen).icdf(np.full((1, 1), 0.5))
+    every = dict(engine.at_cutoffs(Question.of(Curves.of(values), np.empty((1, 0)), 40.0, **known), range(40)))
+    np.testing.assert_allclose(every[12][:, -1:].icdf(np.full((1, 1), 0.5)), wanted, atol=1e-5)
+    unknown = engine.predict(replace(seen, schedule=None)).icdf(np.full((1, 1), 0.5))
+    assert abs(unknown - wanted) > 1e-3  # else all of them could have left the schedule out
 
 
-def test_told_model_that_is_told_nothing_is_the_shipped_one(told):
-    assert told.engine.name == "real@cosine"
-    assert ec.Forecaster().engine.schedule is None
-    assert told.told("constant").name == "real@constant"
+def test_forecaster_whose_schedule_is_taken_back_forecasts_as_one_that_never_had_any(with_cosine):
+    def end(forecaster):
+        return forecaster.forecast(RISING[:10], 60, "accuracy").final.median()
+
+    plain, without = ec.Forecaster(), with_cosine.with_schedule(None)
+    assert (plain.schedule, without.schedule) == (None, None)
+    assert (plain.name, without.name, with_cosine.name) == ("real", "real", "real@cosine")
+    assert end(without) == end(plain)
+    assert abs(end(with_cosine) - end(plain)) > 1e-3
+    assert without.engine is with_cosine.engine  # not a copy that could differ
 
 
-def test_name_of_a_told_engine_makes_it_again(told):
-    again = load_engine("default@cosine")
-    assert again.name == told.name
-    assert again.schedule == told.engine.schedule
+def test_schedule_of_a_forecaster_can_be_another_for_other_runs(with_cosine):
+    other = with_cosine.with_schedule("constant")
+    assert (other.name, with_cosine.name) == ("real@constant", "real@cosine")
+    wanted = ec.Forecaster(schedule="constant").forecast(RISING[:10], 60, "accuracy")
+    assert np.array_equal(other.forecast(RISING[:10], 60, "accuracy").median(), wanted.median())
+
+
+def test_name_with_words_behind_it_is_read_as_a_model_and_its_schedule(with_cosine):
+    model, words = model_and_words("default@cosine")
+    again = ec.Forecaster(model, schedule=words)
+    assert again.name == with_cosine.name
+    assert again.schedule == with_cosine.schedule
+    assert model_and_words("stream") == ("stream", "")
+
+
+def test_name_of_a_file_that_exists_has_no_words_behind_it(tmp_path):
+    (tmp_path / "mine@cosine").touch()
+    assert model_and_words(str(tmp_path / "mine@cosine")) == (str(tmp_path / "mine@cosine"), "")
 
 
 @pytest.mark.parametrize("schedule", ["cosine,warmup=3", [1.0] * 20 + [0.1] * 20])
-def test_told_forecaster_survives_pickling(schedule):
+def test_forecaster_with_a_schedule_survives_pickling(schedule):
     forecaster = ec.Forecaster(schedule=schedule)
     again = pickle.loads(pickle.dumps(forecaster))
     wanted, found = (f.forecast(RISING[:9], 40, "accuracy").final.median() for f in (forecaster, again))
@@ -289,11 +312,17 @@ def test_saved_stopper_remembers_words_and_asks_for_rates_again():
     assert ec.Stopper.from_json(stopper.to_json(), numbers).forecaster is numbers
 
 
-def test_ships_what_its_name_can_make_again():
-    assert ships("real@cosine,warmup=5")
-    assert ships("stream")
-    assert not ships("real@rates")
-    assert not ships("mine@cosine")
+@pytest.mark.parametrize(
+    ("saved", "name"), [("real@cosine,warmup=5", "real@cosine,warmup=5"), ("stream", "stream"), ("lcpfn", "lcpfn")]
+)
+def test_model_whose_name_is_enough_is_loaded_from_a_saved_name(saved, name):
+    assert model_name_of(saved, version=1).load().name == name
+
+
+@pytest.mark.parametrize("saved", ["real@rates", "mine@cosine", "mine"])
+def test_model_whose_name_is_not_enough_is_asked_for(saved):
+    with pytest.raises(ConfigError, match="does not ship; pass forecaster="):
+        model_name_of(saved, version=1).load()
 
 
 @pytest.mark.parametrize("model", ["stream", "lcpfn", "mcmc-pp", "last-value"])

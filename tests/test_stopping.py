@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
-from epochcast.curve import Curves
 from epochcast.errors import ConfigError, InputError, StrongContradictionWarning
 from epochcast.forecaster import Forecaster
 from epochcast.metric import Metric
-from epochcast.runtime.networks import weights
+from epochcast.question import Engine, Question
+from epochcast.runtime import weights
 from epochcast.stopping import NoStopping, Patience, RunRecord, Stopper
 from epochcast.stopping.decision import Decision, Reason, decide
 from epochcast.stopping.search import StepWarning, StoppingRule
@@ -47,20 +47,19 @@ class Normal:
         return self.means + self.scale * ndtri(q)
 
 
-class Gauss:
+class Gauss(Engine):
     """An engine that forecasts the same Gaussian whatever was seen; `peak` moves the mean of the next step only."""
 
     name = "gauss"
-    grid = None
 
     def __init__(self, mean: float = 0.5, scale: float = 0.1, peak: float = 0.0) -> None:
         self.mean, self.scale, self.peak = mean, scale, peak
         self.calls = 0
 
-    def predict(self, curves: Curves, queries: np.ndarray, horizon: float) -> Any:
+    def predict(self, question: Question) -> Any:
         self.calls += 1
-        next_step = np.floor(curves.last_step)[:, None] + 1.0
-        return Normal(self.mean + self.peak * (queries == next_step), self.scale)
+        next_step = np.floor(question.runs.last_step)[:, None] + 1.0
+        return Normal(self.mean + self.peak * (question.steps == next_step), self.scale)
 
 
 def stopper_on(engine: Any, **options: Any) -> Stopper:
@@ -367,7 +366,7 @@ def test_run_record_of_a_run_that_broke_down_has_no_final_value() -> None:
 
 def test_next_run_of_a_run_that_cannot_be_forecast_ends_it() -> None:
     class Refusing(Gauss):
-        def predict(self, *_: Any) -> Any:
+        def predict(self, question: Question) -> Any:
             raise InputError("no forecast today")
 
     stopper = stopper_on(Refusing())
@@ -498,7 +497,7 @@ def test_schedule_that_contradicts_the_horizon_is_refused_when_it_is_given(sched
     stopper = Stopper(HORIZON, "accuracy", schedule="cosine")
     before = stopper.to_json()
     with pytest.raises(InputError, match=r"schedule"):
-        stopper.tell(schedule)
+        stopper.set_schedule(schedule)
     assert stopper.to_json() == before
     assert stopper.forecaster.name == "real@cosine"
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epochcast.curve import Curves
 from epochcast.distributions import Mixture
 from epochcast.errors import InputError
 from epochcast.forecaster import Forecaster
 from epochcast.metric import Metric
 from epochcast.prior import paper
+from epochcast.question import Engine, Question
 from epochcast.stopping import Reason, Stopper
 from epochcast.stopping.calibration import (
     LARGEST_CONFIDENCE,
@@ -38,16 +38,16 @@ RISK = 0.1
 NOISE = 0.1
 
 
-class RandomWalk:
+class RandomWalk(Engine):
     """Forecasts a random walk from its newest value; `belief` below 1 makes it surer than it should be."""
 
     name = "random walk"
-    grid = None
 
     def __init__(self, belief: float = 1.0) -> None:
         self.belief = belief
 
-    def predict(self, curves: Curves, queries: np.ndarray, horizon: float) -> Mixture:
+    def predict(self, question: Question) -> Mixture:
+        curves, queries = question.runs, question.steps
         ahead = queries - curves.last_step[:, None]
         means = np.broadcast_to(curves.last_value[:, None], queries.shape)
         scales = self.belief * NOISE * np.sqrt(ahead)

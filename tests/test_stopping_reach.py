@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from epochcast.curve import Curves
 from epochcast.distributions import Mixture
 from epochcast.errors import InputError
 from epochcast.forecast import Forecast
 from epochcast.forecaster import Forecaster
 from epochcast.metric import Metric
 from epochcast.prior import paper
+from epochcast.question import Engine, Question
 from epochcast.stopping.decision import chance_to_beat
 from epochcast.stopping.reach import reach
 
@@ -21,14 +21,14 @@ HORIZON, SEEN = 30, 6
 CONFIDENCES = (0.9, 0.95, 0.99, 0.999)
 
 
-class Bumps:
+class Bumps(Engine):
     """Forecasts whose most hopeful step is another one for each run, with tails of two scales."""
 
     name = "bumps"
-    grid = None
 
-    def predict(self, curves: Curves, queries: np.ndarray, horizon: float) -> Mixture:
-        peak = np.linspace(0.0, horizon, len(curves))[:, None]
+    def predict(self, question: Question) -> Mixture:
+        queries = question.steps
+        peak = np.linspace(0.0, question.horizon, len(question))[:, None]
         means = 0.5 + 0.2 * np.exp(-((queries - peak) ** 2) / 20.0)
         scales = 0.02 + 0.002 * np.abs(queries - 15.0)
         shape = (*queries.shape, 2)

@@ -206,10 +206,6 @@ def test_config_with_a_mistake_is_refused(text, message):
         TrainConfig.from_json(text)
 
 
-def test_keys_of_older_weights_are_passed_over():
-    assert TrainConfig.from_json('{"model": {"basis": "trail", "width": 64}}').model == ModelConfig(width=64)
-
-
 def test_with_changes_ignores_what_is_not_given():
     assert with_changes(TINY_SET, curves=None, batch=4).batch == 4
 

@@ -18,8 +18,7 @@ from safetensors.numpy import save
 
 import epochcast as ec
 from epochcast.errors import WeightsError
-from epochcast.runtime.networks import networks as runtime
-from epochcast.runtime.networks import weights
+from epochcast.runtime import networks, weights
 
 WRITER = """
 import sys
@@ -119,7 +118,7 @@ def test_registry_is_plain_json():
 
 
 def test_network_of_another_version_is_refused_with_the_way_out(monkeypatch):
-    monkeypatch.setattr(runtime, "TOKEN_FEATURES", 99)
+    monkeypatch.setattr(networks, "TOKEN_FEATURES", 99)
     with pytest.raises(WeightsError, match="99; export it again"):
         ec.Forecaster("stream")
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 import epochcast as ec
 from epochcast.benchmarks import digits_bench
 from epochcast.curve import Curves
+from epochcast.engines import load_engine
 from epochcast.experiments.real import scores as real
-from epochcast.forecaster import load_engine
 from epochcast.metric import LOSS, SHARE
+from epochcast.question import Question
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +41,8 @@ def test_same_interval_of_the_papers_prior_does_not(forecaster):
 def test_accuracy_that_jumps_about_is_more_likely_to_gain_late_than_a_loss_of_the_same_shape():
     runs = np.stack([plateau(seed) for seed in range(5)])
     seen = Curves.of(np.concatenate([runs, runs]))
-    told = replace(seen, kinds=np.repeat([SHARE, LOSS], 5))
-    late = load_engine("real").predict(told, np.full((10, 1), 120.0), 120.0)
+    kinds = np.repeat([SHARE, LOSS], 5)
+    late = load_engine("real").predict(Question.of(seen, np.full((10, 1), 120.0), 120.0, kinds=kinds))
     gains = 1.0 - late.cdf(np.full((10, 1), 0.58))
     assert gains[:5].mean() > 2.0 * gains[5:].mean()
 

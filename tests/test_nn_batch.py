@@ -6,12 +6,12 @@ import sys
 
 import numpy as np
 import pytest
-from epochcast.basis import LONGEST
 
 from epochcast.errors import ConfigError
+from epochcast.features.codec import LONGEST
 from epochcast.features.run import KIND_FEATURE
 from epochcast.metric import LOSS, SHARE, UNTOLD
-from epochcast.nn.batch import PaperEpisodes, episodes_of
+from epochcast.nn.batch import PaperSampler, sampler_of
 from epochcast.prior.real import grid
 from epochcast.runtime.networks import MOST_VALUES
 
@@ -38,25 +38,25 @@ def own_prior(tmp_path, monkeypatch):
     sys.modules.pop("own_prior_of_a_test", None)
 
 
-def test_real_episodes_mirror_their_noise_and_fit_their_plan():
-    sampler = episodes_of("real")
+def test_real_batches_mirror_their_noise_and_fit_their_plan():
+    sampler = sampler_of("real")
     with_start = 0
     for seed in range(50):
-        episode = sampler(8, np.random.default_rng(seed))
-        assert episode.values.shape[1] == len(episode.steps)
-        assert episode.targets.shape == (2, *episode.values.shape)
-        assert episode.steps[-1] <= episode.horizon
-        with_start += episode.steps[0] == 0.0
+        batch = sampler(8, np.random.default_rng(seed))
+        assert batch.values.shape[1] == len(batch.steps)
+        assert batch.targets.shape == (2, *batch.values.shape)
+        assert batch.steps[-1] <= batch.horizon
+        with_start += batch.steps[0] == 0.0
     assert 5 < with_start < 40
 
 
 def test_kind_of_most_real_runs_is_told_and_of_all_others_never(own_prior):
-    kinds = np.concatenate([episodes_of("real")(8, np.random.default_rng(seed)).kinds for seed in range(50)])
+    kinds = np.concatenate([sampler_of("real")(8, np.random.default_rng(seed)).kinds for seed in range(50)])
     told = kinds != UNTOLD
     assert 0.6 < told.mean() < 0.9
     assert {LOSS, SHARE} == set(kinds[told])
     for prior in ("paper", f"{own_prior}:sampler"):
-        assert episodes_of(prior)(8, np.random.default_rng(0)).kinds is None
+        assert sampler_of(prior)(8, np.random.default_rng(0)).kinds is None
 
 
 def _trainer(recipe, **changes):
@@ -71,29 +71,29 @@ def test_model_that_was_never_told_a_kind_does_not_care(own_prior):
         assert not getattr(trainer.objective.network, name).weight[KIND_FEATURE].any()
 
 
-def test_paper_episodes_mirror_their_noise_and_leave_gaps_at_times():
-    sampler = PaperEpisodes(50)
+def test_paper_batches_mirror_their_noise_and_leave_gaps_at_times():
+    sampler = PaperSampler(50)
     with_gaps = 0
     for seed in range(100):
-        episode = sampler(4, np.random.default_rng(seed))
-        assert episode.values.shape == (4, len(episode.steps))
-        assert episode.targets.shape == (2, 4, len(episode.steps))
-        assert episode.steps[0] >= 1.0
-        assert episode.steps[-1] <= episode.horizon == 50.0
-        assert (np.diff(episode.steps) > 0.0).all()
-        with_gaps += len(episode.steps) < 50
+        batch = sampler(4, np.random.default_rng(seed))
+        assert batch.values.shape == (4, len(batch.steps))
+        assert batch.targets.shape == (2, 4, len(batch.steps))
+        assert batch.steps[0] >= 1.0
+        assert batch.steps[-1] <= batch.horizon == 50.0
+        assert (np.diff(batch.steps) > 0.0).all()
+        with_gaps += len(batch.steps) < 50
     assert 5 < with_gaps < 30
 
 
-def test_paper_episodes_share_one_noiseless_curve_between_values_and_targets():
-    episode = PaperEpisodes(100, quiet=1.0)(8, np.random.default_rng(1))  # hardly any noise
-    np.testing.assert_allclose(episode.targets.mean(axis=0), episode.values, atol=0.01)
-    noisy = PaperEpisodes(100, "noisy")(8, np.random.default_rng(1))
+def test_paper_batches_share_one_noiseless_curve_between_values_and_targets():
+    batch = PaperSampler(100, quiet=1.0)(8, np.random.default_rng(1))  # hardly any noise
+    np.testing.assert_allclose(batch.targets.mean(axis=0), batch.values, atol=0.01)
+    noisy = PaperSampler(100, "noisy")(8, np.random.default_rng(1))
     np.testing.assert_array_equal(noisy.targets[0], noisy.values)
 
 
 def test_shorter_runs_come_in_larger_batches():
-    sampler = episodes_of("real")
+    sampler = sampler_of("real")
     sizes = [sampler(16, np.random.default_rng(seed)).values.shape for seed in range(100)]
     assert all(runs * steps < 2.5 * 16 * 100 for runs, steps in sizes)
     assert max(runs for runs, _ in sizes) > 16
@@ -110,13 +110,13 @@ def test_own_prior_trains_a_model_of_its_own(own_prior):
 @pytest.mark.parametrize("name", ["nowhere_at_all:sampler", "unknown", "json:no_such_function"])
 def test_own_prior_that_cannot_be_found_is_named(name):
     with pytest.raises(ConfigError, match=name.split(":")[0]):
-        episodes_of(name)
+        sampler_of(name)
 
 
 @pytest.mark.parametrize("function", ["wrong_shape", "not_finite"])
 def test_own_prior_that_returns_nonsense_is_refused(own_prior, function):
     with pytest.raises(ConfigError, match=function):
-        episodes_of(f"{own_prior}:{function}")(4, np.random.default_rng(0))
+        sampler_of(f"{own_prior}:{function}")(4, np.random.default_rng(0))
 
 
 def test_prior_of_real_curves_with_the_papers_network_is_refused():
