@@ -24,7 +24,7 @@ from rich.progress import track
 from rich.table import Table
 from torch import Tensor
 
-from epochcast.nn.batch import Episode
+from epochcast.nn.batch import TrainingBatch
 from epochcast.nn.objective import StreamObjective
 from epochcast.nn.trainer import RECIPES, Trainer
 from epochcast.prior import real
@@ -52,9 +52,9 @@ class Cell:
     def log_prob(self, objective: StreamObjective, values: Array, targets: Array, kinds: Array) -> Tensor:
         """The mean [curve] over later values; targets [draw, curve, step]."""
         later = np.linspace(self.seen, len(self.group.steps) - 1, QUERIES).round().astype(np.int64)
-        untold = Rates(np.zeros(len(values)), np.ones_like(values), np.ones_like(values))
-        episode = Episode(self.group.steps, float(self.group.steps[-1]), values, targets, kinds, untold)
-        return objective.log_prob(episode, np.array([self.seen]), later[None]).mean(dim=(0, 2, 3))
+        unknown = Rates(np.zeros(len(values)), np.ones_like(values), np.ones_like(values))
+        batch = TrainingBatch(self.group.steps, float(self.group.steps[-1]), values, targets, kinds, unknown)
+        return objective.log_prob(batch, np.array([self.seen]), later[None]).mean(dim=(0, 2, 3))
 
     def score(self, objective: StreamObjective, values: Array, targets: Array, kinds: Array) -> Array:
         with torch.no_grad():

@@ -66,7 +66,7 @@ class Outcome:
     @classmethod
     def of(cls, runs: FinishedRuns, split: Split, last_epoch: Index) -> Outcome:
         """From the epoch after which each test run ended, the horizon where nothing stopped it."""
-        good = ~runs.better(split.tau, runs.values[split.test, -1])
+        good = ~runs.metric.better(split.tau, runs.values[split.test, -1])
         stopped = last_epoch < runs.horizon
         return cls(float((good & stopped).mean()), float(1.0 - last_epoch.mean() / runs.horizon))
 
@@ -99,8 +99,8 @@ def our_stops(runs: FinishedRuns, split: Split, chances: Array, risk: float, *, 
     """The last epoch of each test run under Stopper.calibrated(goal=tau, target="final", min_steps=1, min_share=0)."""
     if weigh_rest:
         chances = chances / rest_of_run(np.arange(1, runs.horizon), runs.horizon)
-    leads = runs.better(runs.values[:, :-1], split.tau)
-    good = ~runs.better(split.tau, runs.values[:, -1:])
+    leads = runs.metric.better(runs.values[:, :-1], split.tau)
+    good = ~runs.metric.better(split.tau, runs.values[:, -1:])
     worst = np.where(good & ~leads, chances, np.inf)[split.calibration].min(axis=1)
     limit = 1.0 - smallest_confidence(worst, risk, LEAST_CONFIDENCE)
     stops = (~leads & (chances <= limit))[split.test]

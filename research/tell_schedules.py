@@ -24,9 +24,9 @@ from pages import filled, table
 from epochcast.benchmarks import CurveSet, load
 from epochcast.benchmarks.npz import arrays_of, digits_bench
 from epochcast.console import progress
+from epochcast.engines import load_engine
 from epochcast.experiments.real.scores import SHARES, CurveScores, score
-from epochcast.forecaster import load_engine, told
-from epochcast.runtime.networks import Engine
+from epochcast.question import Engine
 from epochcast.schedule import Schedule
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "schedules.md"
@@ -65,12 +65,12 @@ class Group:
         other = [Schedule.of("cosine" if is_constant(schedule) else "constant") for schedule in self.schedules]
         return Group(self.label, self.curves, other)
 
-    def told(self, engine: Engine, share: float) -> CurveScores:
+    def scores(self, engine: Engine, share: float) -> CurveScores:
         parts = []
         for schedule in dict.fromkeys(self.schedules):
             rows = np.flatnonzero([own == schedule for own in self.schedules])
-            scores = score(told(engine, schedule), self.curves[rows], share)
-            parts.append(replace(scores, rows=rows[scores.rows]))
+            part = score(engine, self.curves[rows], share, schedule=schedule)
+            parts.append(replace(part, rows=rows[part.rows]))
         return CurveScores.joined(parts)
 
 
@@ -117,8 +117,8 @@ def tables(found: list[Group], model: str) -> str:
         for i, group in enumerate(found):
             columns = [
                 [score(engine, group.curves, share) for share in SHARES],
-                [group.told(engine, share) for share in SHARES],
-                [group.wrongly().told(engine, share) for share in SHARES],
+                [group.scores(engine, share) for share in SHARES],
+                [group.wrongly().scores(engine, share) for share in SHARES],
                 [score(unscheduled, group.curves, share) for share in SHARES],
             ]
             for title, measure in MEASURES.items():

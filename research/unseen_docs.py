@@ -20,7 +20,7 @@ from epochcast.benchmarks import load
 from epochcast.console import progress
 from epochcast.experiments.contenders import contenders
 from epochcast.experiments.real.scores import SHARES, CurveScores, score
-from epochcast.runtime.networks import Engine
+from epochcast.question import Engine
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "unseen-runs.md"
 COLLECTIONS = {

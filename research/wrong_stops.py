@@ -58,7 +58,6 @@ class Task:
     @classmethod
     def _uneven(cls, curves: CurveSet, task: str, forecaster: Forecaster) -> Task:
         metric = curves.metrics[curves.task_names.index(task)]
-        sign = -1.0 if metric.minimize else 1.0
         table = np.full(curves.values.shape, np.inf)
         for run, (values, steps, length) in enumerate(
             zip(curves.values, curves.step_grid, curves.lengths, strict=True)
@@ -67,7 +66,7 @@ class Task:
             for count in range(1, length):
                 ahead = np.unique(np.geomspace(np.floor(steps[count - 1]) + 1.0, horizon, _MOST_AHEAD).round())
                 seen = values[None, :count], horizon, metric, steps[None, :count]
-                table[run, count - 1] = sign * reach(forecaster.forecast(*seen, at=ahead), CONFIDENCE)[0]
+                table[run, count - 1] = metric.sign * reach(forecaster.forecast(*seen, at=ahead), CONFIDENCE)[0]
         return cls(curves.values, np.array(curves.step_grid), curves.horizons, table, metric.minimize)
 
     def limits(self, pool: Pool, min_steps: int, min_share: float) -> Limits:

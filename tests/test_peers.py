@@ -20,6 +20,7 @@ from epochcast.experiments.harness import Store
 from epochcast.experiments.quantiles import Quantiles
 from epochcast.experiments.real.scores import CurveScores
 from epochcast.metric import Metric
+from epochcast.question import Question
 
 RESEARCH = Path(__file__).resolve().parents[1] / "research"
 HORIZON = 40
@@ -97,9 +98,9 @@ def test_peer_leaves_runs_that_it_cannot_answer_to_the_last_value() -> None:
             return np.stack([values[-1] + slope * steps, 0.1 * steps], axis=-1)
 
     curves = Curves.of([[0.1, 0.2, 0.3], [0.1, 0.2], [0.7, 0.8, 0.9]])
-    queries = np.array([[4.0, 6.0]] * 3)
+    question = Question.of(curves, np.array([[4.0, 6.0]] * 3), 10.0)
     drift = Drift()
-    answer, last = drift.predict(curves, queries, 10.0), LastValue().predict(curves, queries, 10.0)
+    answer, last = drift.predict(question), LastValue().predict(question)
     np.testing.assert_allclose(answer.mean()[0], [0.4, 0.6])
     np.testing.assert_allclose(np.sqrt(answer.variance()[0]), [0.1, 0.3])
     for row in (1, 2):
@@ -117,7 +118,7 @@ def test_quantiles_that_cross_are_sorted() -> None:
         def forecast(self, values: Array, count: int) -> Array | None:
             return np.tile(np.linspace(0.9, 0.1, len(self.levels)), (count, 1))
 
-    answer = Crossed().predict(Curves.of([0.1, 0.2]), np.array([[3.0]]), 10.0)
+    answer = Crossed().predict(Question.of(Curves.of([0.1, 0.2]), np.array([[3.0]]), 10.0))
     assert answer.icdf(0.975)[0, 0] == pytest.approx(0.9)
     assert answer.icdf(0.025)[0, 0] == pytest.approx(0.1)
 
@@ -139,7 +140,9 @@ def test_forecasts_are_cut_to_the_range_of_values() -> None:
         def forecast(self, values: Array, count: int) -> Array | None:
             return np.tile(np.linspace(-5.0, 6.0, len(self.levels)), (count, 1))
 
-    gaussian, fan = (peer().predict(Curves.of([0.1, 0.2]), np.array([[3.0]]), 10.0) for peer in (Rocket, Fan))
+    gaussian, fan = (
+        peer().predict(Question.of(Curves.of([0.1, 0.2]), np.array([[3.0]]), 10.0)) for peer in (Rocket, Fan)
+    )
     assert gaussian.mean()[0, 0] == 1.0
     assert gaussian.variance()[0, 0] == pytest.approx(1.0)
     assert (fan.values.min(), fan.values.max()) == (0.0, 1.0)
@@ -182,7 +185,7 @@ def test_library_expects_a_run_that_rises_to_rise_on(installed: Any) -> None:
     curves = runs([20, 20])
     queries = np.tile(np.arange(21.0, HORIZON + 1.0), (2, 1))
     engine = installed.build()
-    middle = engine.predict(curves, queries, float(HORIZON)).icdf(0.5)
+    middle = engine.predict(Question.of(curves, queries, HORIZON)).icdf(0.5)
     assert engine.answered == 2
     assert (middle[:, 10] > curves.last_value + 0.01).all()
     assert np.abs(middle - approach(HORIZON, noise=0.0)[20:]).max() < 0.3
@@ -196,7 +199,8 @@ def test_intervals_are_those_of_statsforecast(name: str) -> None:
     values = approach(20)
     library = {"auto-ets": models.AutoETS, "auto-theta": models.AutoTheta}[name](season_length=1)
     expected = library.forecast(y=values, h=5, level=[90, 50])
-    answer = module("peers.registry").peer(name).build().predict(Curves.of(values), np.arange(21.0, 26.0)[None], 40.0)
+    question = Question.of(Curves.of(values), np.arange(21.0, 26.0)[None], 40.0)
+    answer = module("peers.registry").peer(name).build().predict(question)
     for level, end in ((0.05, "lo-90"), (0.25, "lo-50"), (0.75, "hi-50"), (0.95, "hi-90")):
         np.testing.assert_allclose(answer.icdf(level)[0], expected[end], atol=1e-9)
 
@@ -209,7 +213,7 @@ def test_mean_is_that_of_statsmodels() -> None:
     values = approach(20)
     expected = ets.ETSModel(pandas.Series(values), trend="add", damped_trend=True).fit(disp=False).forecast(5)
     answer = module("peers.registry").peer("holt-damped").build()
-    found = answer.predict(Curves.of(values), np.arange(21.0, 26.0)[None], 40.0).mean()[0]
+    found = answer.predict(Question.of(Curves.of(values), np.arange(21.0, 26.0)[None], 40.0)).mean()[0]
     np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
@@ -217,19 +221,17 @@ def test_mean_is_that_of_statsmodels() -> None:
 def test_library_answers_each_run_as_it_would_alone(installed: Any) -> None:
     curves = runs([8, 12])
     queries = np.tile(np.array([13.0, 20.0, 40.0]), (2, 1))
-    together = installed.build().predict(curves, queries, float(HORIZON)).icdf(0.5)
+    together = installed.build().predict(Question.of(curves, queries, HORIZON)).icdf(0.5)
     for row, length in enumerate(curves.lengths):
-        alone = Curves.of(curves.values[row, :length])
-        np.testing.assert_allclose(
-            installed.build().predict(alone, queries[row : row + 1], float(HORIZON)).icdf(0.5)[0], together[row]
-        )
+        alone = Question.of(Curves.of(curves.values[row, :length]), queries[row : row + 1], HORIZON)
+        np.testing.assert_allclose(installed.build().predict(alone).icdf(0.5)[0], together[row])
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("length", [1, 2, 5, 12])
 def test_library_keeps_a_constant_run_finite(installed: Any, length: int) -> None:
     curves = Curves.of([0.5] * length)
-    answer = installed.build().predict(curves, np.array([[13.0, 40.0]]), float(HORIZON))
+    answer = installed.build().predict(Question.of(curves, np.array([[13.0, 40.0]]), HORIZON))
     np.testing.assert_allclose(answer.icdf(0.5), 0.5, atol=0.02)
     assert np.isfinite(answer.cdf(np.array([[0.4, 0.6]]))).all()
 
@@ -259,7 +261,7 @@ def test_ft_pfn_says_what_the_library_says() -> None:
     torch.nn.Module.__init__(library)
     library.device, library.model = None, Untrained().eval()
     curves, queries = runs([10, 10]), np.array([[11.0, 40.0], [20.0, 30.0]])
-    answer = module("peers.ifbo_ftpfn").FtPfn(library).predict(curves, queries, float(HORIZON))
+    answer = module("peers.ifbo_ftpfn").FtPfn(library).predict(Question.of(curves, queries, HORIZON))
     assert isinstance(answer, Bars)
     for row in range(2):
         nothing = torch.zeros(1)
@@ -292,9 +294,9 @@ def toy_peer(name: str = "toy", revision: int = 1, curves: int | None = None) ->
     class Toy(LastValue):
         answered = 0
 
-        def predict(self, curves: Curves, queries: Array, horizon: float) -> Mixture:
-            self.answered += len(curves)
-            return super().predict(curves, queries, horizon)
+        def predict(self, question: Question) -> Mixture:
+            self.answered += len(question)
+            return super().predict(question)
 
     return registry.Peer(name, "no-such-package", "1.0", Toy, curves, revision)
 

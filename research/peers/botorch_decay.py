@@ -7,31 +7,30 @@ from typing import Any
 
 import numpy as np
 
-from epochcast.curve import Array, Curves, Lengths
+from epochcast.curve import Array
 from epochcast.distributions import Mixture
-from peers.engine import GaussianAnswers
+from epochcast.question import Question
+from peers.engine import GaussianAnswers, PeerEngine
 
 _ITERATIONS = 50  # of the optimiser: a batch goes on until its slowest run has settled, at many times the cost
 
 
-class DecayGp:
+class DecayGp(PeerEngine):
     """Hyperparameters are fitted to each run; runs of the same length are fitted as one batch."""
 
     name = "decay-gp"
-    grid: int | None = None
     fewest = 2
-    answered = 0  # runs so far that were not left to the last value
 
-    def predict(self, curves: Curves, queries: Array, horizon: float) -> Mixture:
-        answers = GaussianAnswers(curves, queries, horizon)
-        for length in np.unique(curves.lengths[curves.lengths >= self.fewest]):
-            rows = np.flatnonzero(curves.lengths == length)
-            answers.put(rows, *_fitted(curves, rows, queries[rows], horizon))
+    def predict(self, question: Question) -> Mixture:
+        answers, lengths = GaussianAnswers(question), question.runs.lengths
+        for length in np.unique(lengths[lengths >= self.fewest]):
+            rows = np.flatnonzero(lengths == length)
+            answers.put(rows, *_fitted(question[rows]))
             self.answered += len(rows)
         return answers.mixture()
 
 
-def _fitted(curves: Curves, rows: Lengths, queries: Array, horizon: float) -> tuple[Array, Array]:
+def _fitted(question: Question) -> tuple[Array, Array]:
     """Means and standard deviations [curve, query] of runs of one length."""
     import torch
     from botorch.fit import fit_gpytorch_mll
@@ -39,12 +38,16 @@ def _fitted(curves: Curves, rows: Lengths, queries: Array, horizon: float) -> tu
     from botorch.models.transforms import Standardize
     from gpytorch.mlls import ExactMarginalLogLikelihood
 
-    length = int(curves.lengths[rows[0]])
+    runs, length = question.runs, int(question.runs.lengths[0])
     seen, values, asked = (
         torch.as_tensor(array, dtype=torch.float64)[..., None]  # [curve, step, 1]
-        for array in (curves.steps[rows, :length] / horizon, curves.values[rows, :length], queries / horizon)
+        for array in (
+            runs.steps[:, :length] / question.horizon,
+            runs.values[:, :length],
+            question.steps / question.horizon,
+        )
     )
-    batch = torch.Size([len(rows)])
+    batch = torch.Size([len(runs)])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of scaling, of optimisers that stop early, of jitter
         model = SingleTaskGP(

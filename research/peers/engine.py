@@ -7,16 +7,17 @@ Libraries for any series do not know that values lie in [0, 1]: their forecasts 
 from __future__ import annotations
 
 import logging
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 
 import numpy as np
 
 from epochcast.baselines import LastValue
 from epochcast.baselines.tails import SMALLEST_SCALE
-from epochcast.curve import Array, Curves, Lengths
+from epochcast.curve import Array, Lengths
 from epochcast.distributions import Mixture
 from epochcast.experiments.quantiles import Quantiles
+from epochcast.question import Engine, Question
 from peers.series import Series
 
 LEVELS = np.arange(1, 40) / 40.0  # quantiles asked for: 0.025, 0.05, ..., 0.975
@@ -25,22 +26,25 @@ LARGEST = 1e6  # what infinite forecasts are set to before they are interpolated
 _log = logging.getLogger(__name__)
 
 
-class SeriesPeer(ABC):
+class PeerEngine(Engine):
+    """A library as an engine that counts its own answers."""
+
+    answered = 0  # runs so far that were not left to the last value
+
+
+class SeriesPeer(PeerEngine):
     """A library that is asked about one run at a time."""
 
-    name: str
-    grid: int | None = None
     fewest: int  # values without which it cannot say anything
-    answered = 0  # runs so far that were not left to the last value
 
     @abstractmethod
     def forecast(self, values: Array, count: int) -> Array | None:
         """The next `count` values as a table [value, column], None where the library gives up."""
 
-    def tables(self, curves: Curves, queries: Array) -> Iterator[tuple[int, Array]]:
+    def tables(self, question: Question) -> Iterator[tuple[int, Array]]:
         """Rows that the library answers, with their forecasts [query, column]."""
-        for row in np.flatnonzero(curves.lengths >= self.fewest):
-            series = Series.of(curves, int(row), queries[row])
+        for row in np.flatnonzero(question.runs.lengths >= self.fewest):
+            series = Series.of(question.runs, int(row), question.steps[row])
             table = self.forecast(series.values, series.count)
             if table is None or np.isnan(table).any():
                 _log.info("%s does not answer a run of %d values", self.name, len(series.values))
@@ -52,8 +56,8 @@ class SeriesPeer(ABC):
 class GaussianAnswers:
     """A mixture under construction: `last-value` where nothing else was said, one Gaussian where it was."""
 
-    def __init__(self, curves: Curves, queries: Array, horizon: float) -> None:
-        start = LastValue().predict(curves, queries, horizon)
+    def __init__(self, question: Question) -> None:
+        start = LastValue().predict(question)
         self.log_weights, self.means, self.log_scales = (
             np.array(array) for array in (start.log_weights, start.means, start.log_scales)
         )
@@ -71,9 +75,9 @@ class GaussianAnswers:
 class GaussianPeer(SeriesPeer):
     """Its table has two columns: mean and standard deviation."""
 
-    def predict(self, curves: Curves, queries: Array, horizon: float) -> Mixture:
-        answers = GaussianAnswers(curves, queries, horizon)
-        for row, table in self.tables(curves, queries):
+    def predict(self, question: Question) -> Mixture:
+        answers = GaussianAnswers(question)
+        for row, table in self.tables(question):
             answers.put(row, table[:, 0], table[:, 1])
         return answers.mixture()
 
@@ -83,10 +87,10 @@ class QuantilePeer(SeriesPeer):
 
     levels: Array = LEVELS
 
-    def predict(self, curves: Curves, queries: Array, horizon: float) -> Quantiles:
-        start = LastValue().predict(curves, queries, horizon)
+    def predict(self, question: Question) -> Quantiles:
+        start = LastValue().predict(question)
         values = np.stack([start.icdf(level) for level in self.levels], axis=-1)  # [curve, query, level]
-        for row, table in self.tables(curves, queries):
+        for row, table in self.tables(question):
             values[row] = np.clip(np.sort(table, axis=-1), 0.0, 1.0)
         return Quantiles(self.levels, values)
 

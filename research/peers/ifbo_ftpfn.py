@@ -16,6 +16,8 @@ import numpy as np
 from epochcast.curve import Array, Curves
 from epochcast.distributions import Bars
 from epochcast.errors import InputError
+from epochcast.question import Question
+from peers.engine import PeerEngine
 
 FOLDER = "FTPFN_WEIGHTS"
 _VERSION = "0.0.1"
@@ -27,12 +29,10 @@ def weights_are_here() -> bool:
     return folder is not None and any(Path(folder, ".model").glob("*.tar.gz"))
 
 
-class FtPfn:
+class FtPfn(PeerEngine):
     """Steps as shares of the horizon, no hyperparameters, the values as they are: normalised, larger is better."""
 
     name = "ft-pfn"
-    grid: int | None = None
-    answered = 0
 
     def __init__(self, surrogate: Any) -> None:
         self.surrogate = surrogate
@@ -46,9 +46,10 @@ class FtPfn:
             raise InputError(f"the weights of FT-PFN are not on the disk; set {FOLDER} to the folder that holds .model")
         return cls(FTPFN(target_path=Path(os.environ[FOLDER]), version=_VERSION))
 
-    def predict(self, curves: Curves, queries: Array, horizon: float) -> Bars:
-        logits = [self._logits(curves[row : row + 1], queries[row] / horizon, horizon) for row in range(len(curves))]
-        self.answered += len(curves)
+    def predict(self, question: Question) -> Bars:
+        runs, asked, horizon = question.runs, question.steps / question.horizon, question.horizon
+        logits = [self._logits(runs[row : row + 1], asked[row], horizon) for row in range(len(runs))]
+        self.answered += len(runs)
         borders = self.surrogate.model.criterion.borders.double().numpy()
         return Bars(borders, np.stack(logits))
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
 
-from epochcast.runtime.networks import Engine
 from peers.botorch_decay import DecayGp
+from peers.engine import PeerEngine
 from peers.ifbo_ftpfn import FtPfn, weights_are_here
 from peers.nni_curves import CurveFitting
 from peers.statsforecast_models import AutoEts, AutoTheta
@@ -21,7 +21,7 @@ class Peer:
     name: str  # of the engine
     package: str
     version: str
-    build: Callable[[], Engine]
+    build: Callable[[], PeerEngine]
     curves: int | None = None  # of each collection, at most: the slow ones see the first few
     revision: int = 1  # of the wrapper: to be raised when its forecasts change
     ready: Callable[[], bool] = lambda: True  # whether it has what it needs besides the package
