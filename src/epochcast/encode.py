@@ -27,7 +27,7 @@ from epochcast.curve import (
 from epochcast.errors import InputError
 from epochcast.metric import Metric
 from epochcast.normalize import Normalizer
-from epochcast.question import Question
+from epochcast.question import Engine, Question, check_reads
 from epochcast.run import Run
 from epochcast.schedule import Schedule
 
@@ -43,6 +43,7 @@ class Seen:
     curves: Curves
     untrained: Array | None = None  # [run]: the value before training, NaN where it is not known
     configs: tuple[Mapping[str, Any] | None, ...] = ()  # one per run, or none at all
+    untrained_given: float | None = None  # one of them that was given as such, not measured at step 0
 
 
 @dataclass(frozen=True)
@@ -66,11 +67,13 @@ def seen_of(
     """Runs as they are handed over, checked against their metric. A value at step 0 is the untrained model's."""
     plain, steps, own_untrained, configs = _taken_apart(values, steps)
     curves, before = _split_untrained(clip_to_hard_bounds(Curves.of(plain, steps, missing=missing), metric))
+    given = None
     for known in (own_untrained, () if untrained is None else (untrained,) * len(curves)):
         if any(value is not None for value in known):
             own = np.array([np.nan if value is None else metric.checked_untrained(value) for value in known])
             before = own if before is None else np.where(np.isnan(own), before, own)
-    return Seen(curves, before, configs)
+            given = float(own[np.isfinite(own)][0])
+    return Seen(curves, before, configs, given)
 
 
 def encode(
@@ -83,6 +86,27 @@ def encode(
     asked = np.where(np.isnan(steps), float(horizon), steps)
     question, normalizer, left = normalised(seen, metric, asked, horizon, schedule)
     return Encoded(question, steps, normalizer, notes + _notes_of_range(seen.curves, left))
+
+
+def check_untrained(engine: Engine, metric: Metric, value: float) -> None:
+    """Raise if neither the engine nor the metric's scale makes use of a value before training."""
+    if not _scale_needs_untrained(metric):
+        check_reads(engine, "untrained", value)
+
+
+def notes_of_untrained(engine: Engine, metric: Metric, seen: Seen) -> tuple[str, ...]:
+    """What to say of values before training that nothing makes use of; given as such, they are refused."""
+    if seen.untrained is None:
+        return ()
+    if seen.untrained_given is not None:
+        check_untrained(engine, metric, seen.untrained_given)
+    if "untrained" in engine.reads or _scale_needs_untrained(metric):
+        return ()
+    return (f"{engine.name} makes no use of the value before training: it was left out",)
+
+
+def _scale_needs_untrained(metric: Metric) -> bool:
+    return metric.transform and metric.soft is None
 
 
 def normalised(

@@ -7,6 +7,7 @@ metrics. What it makes use of is in `Engine.reads`; what it cannot use is refuse
 from __future__ import annotations
 
 import math
+import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +25,12 @@ from epochcast.schedule import Schedule
 Input = Literal["untrained", "kind", "schedule", "context", "config"]
 NOTHING: frozenset[Input] = frozenset()
 _REFUSED: tuple[Input, ...] = ("schedule", "context", "config")  # the others change an answer, but are never its point
-_SAID = {"schedule": "learning rates", "context": "other runs", "config": "configurations"}
+_SAID: dict[Input, str] = {
+    "untrained": "the value before training",
+    "schedule": "learning rates",
+    "context": "other runs",
+    "config": "configurations",
+}
 
 
 @dataclass(frozen=True)
@@ -171,8 +177,15 @@ def answer(engine: Engine, question: Question) -> tuple[Distribution, tuple[str,
 def check(engine: Engine, question: Question) -> None:
     """Raise if the question says something that the engine cannot use."""
     for what in _REFUSED:
-        if what not in engine.reads and question.given(what):
-            raise InputError(f"{engine.name} makes no use of {_SAID[what]}; leave {what}=... out or take another model")
+        if question.given(what):
+            check_reads(engine, what)
+
+
+def check_reads(engine: Engine, what: Input, value: object = ...) -> None:
+    """Raise if the engine makes no use of such an input, here of this value."""
+    if what not in engine.reads:
+        shown = "..." if value is ... else reprlib.repr(value)
+        raise InputError(f"{engine.name} makes no use of {_SAID[what]}; leave {what}={shown} out or take another model")
 
 
 def on_grid(engine: Engine, question: Question) -> tuple[Question, tuple[str, ...]]:

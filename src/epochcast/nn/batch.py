@@ -10,7 +10,7 @@ import importlib
 import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from epochcast.errors import ConfigError
 from epochcast.metric import UNTOLD
 from epochcast.prior import paper, real
 from epochcast.prior.families import Array
+from epochcast.question import NOTHING, Input
 from epochcast.rates import Rates
 
 OwnPrior = Callable[[int, np.random.Generator, Array, float], Array]
@@ -29,38 +30,52 @@ _GAPS_RATE = 0.15  # of batches of the paper's curves: only some of their steps 
 _TYPICAL_STEPS = 100  # values of a run that `size` counts for: shorter runs come in larger batches
 _MOST_RUNS = 8  # times as many, at most
 _UNTRAINED_RATE = 0.4  # of batches: the value before training is known
-_TOLD_RATE = 0.88  # of runs: the kind of the metric is known
-_SCHEDULE_TOLD_RATE = 0.5  # of runs that have a learning rate: it is known
+_KIND_RATE = 0.88  # of runs: the kind of the metric is known
+_SCHEDULE_RATE = 0.5  # of runs that have a learning rate: it is known
 
 
 @dataclass(frozen=True)
-class Episode:
+class TrainingBatch:
     """Runs that share their plan: what was seen, and values that could have been seen instead."""
 
     steps: Array  # [step], rising
     horizon: float
     values: Array  # [run, step]
     targets: Array  # [draw, run, step]
-    kinds: Array | None = None  # [run]: what is measured, as far as it is told
-    rates: Rates | None = None  # [run, step]: learning rates, as far as they are told
+    kinds: Array | None = None  # [run]: what is measured, as far as it is known
+    rates: Rates | None = None  # [run, step]: learning rates, as far as they are known
+
+    @property
+    def supplies(self) -> frozenset[Input]:
+        """What a network can learn from beside the values of a run."""
+        given: dict[Input, bool] = {
+            "untrained": self.steps[0] == 0.0,
+            "kind": self.kinds is not None,
+            "schedule": self.rates is not None,
+        }
+        return frozenset(name for name, here in given.items() if here)
 
 
-class Episodes(Protocol):
+class BatchSampler(Protocol):
     """A prior to train on."""
 
-    def __call__(self, size: int, rng: np.random.Generator) -> Episode:
+    @property
+    def reads(self) -> frozenset[Input]:
+        """What its batches supply, all or some of them: what a network trained on them learns to read."""
+
+    def __call__(self, size: int, rng: np.random.Generator) -> TrainingBatch:
         """About `size` x 100 values of runs with a random plan."""
 
     def validation(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """Curves [curve, step] to score forecasts on, and what to take off each value's score (a control variate)."""
 
 
-def episodes_of(prior: str, horizon: int = 100, targets: Targets = "antithetic", quiet: float = 0.0) -> Episodes:
-    """Episodes of a prior by its name: `paper` (which the other arguments are for), `real`, or `module:function` for
+def sampler_of(prior: str, horizon: int = 100, targets: Targets = "antithetic", quiet: float = 0.0) -> BatchSampler:
+    """The sampler of a prior by its name: `paper` (which the other arguments are for), `real`, or `module:function` for
     one of your own."""
     if prior == "paper":
-        return PaperEpisodes(horizon, targets, quiet)
-    return RealEpisodes() if prior == "real" else OwnEpisodes(prior)
+        return PaperSampler(horizon, targets, quiet)
+    return RealSampler() if prior == "real" else OwnSampler(prior)
 
 
 def paper_validation(size: int, rng: np.random.Generator, horizon: int) -> tuple[Array, Array]:
@@ -70,21 +85,22 @@ def paper_validation(size: int, rng: np.random.Generator, horizon: int) -> tuple
 
 
 @dataclass(frozen=True)
-class PaperEpisodes:
+class PaperSampler:
     """Curves of the paper's prior, most of them seen at every step."""
 
     horizon: int
     targets: Targets = "antithetic"
     quiet: float = 0.0  # share of curves with hardly any noise, beyond what the prior has
+    reads: ClassVar[frozenset[Input]] = NOTHING
 
-    def __call__(self, size: int, rng: np.random.Generator) -> Episode:
+    def __call__(self, size: int, rng: np.random.Generator) -> TrainingBatch:
         draw = paper.sample(size, rng, self.horizon)
         if self.quiet > 0.0:
             draw = paper.quieted(draw, self.quiet, rng)
         seen = self._seen(rng)
         values = draw.noisy[:, seen]
         targets = values[None] if self.targets == "noisy" else _mirrored(draw, rng)[..., seen]
-        return Episode(seen.astype(np.float64) + 1.0, float(self.horizon), values, targets)
+        return TrainingBatch(seen.astype(np.float64) + 1.0, float(self.horizon), values, targets)
 
     def _seen(self, rng: np.random.Generator) -> NDArray[np.intp]:
         every = np.arange(self.horizon)
@@ -102,20 +118,22 @@ def _mirrored(draw: paper.Draw, rng: np.random.Generator) -> Array:
     return np.stack([draw.noiseless + noise, draw.noiseless - noise])
 
 
-class RealEpisodes:
+class RealSampler:
     """Runs of the prior of real curves."""
 
-    def __call__(self, size: int, rng: np.random.Generator) -> Episode:
+    reads: ClassVar[frozenset[Input]] = frozenset({"untrained", "kind", "schedule"})
+
+    def __call__(self, size: int, rng: np.random.Generator) -> TrainingBatch:
         steps, horizon = real.sample_grid(rng)
         draw = real.sample(_runs(size, steps), rng, steps, horizon)
         noise = rng.standard_normal(draw.noisy.shape)  # mirrored, as in `_mirrored`
         targets = np.stack([draw.observe(noise), draw.observe(-noise)])
-        kinds = np.where(rng.random(len(draw.kinds)) < _TOLD_RATE, draw.kinds, UNTOLD)
-        rates = _told_rates(draw, rng)
+        kinds = np.where(rng.random(len(draw.kinds)) < _KIND_RATE, draw.kinds, UNTOLD)
+        rates = _known_rates(draw, rng)
         if rng.random() > _UNTRAINED_RATE:
-            return Episode(steps, horizon, draw.noisy, targets, kinds, rates)
+            return TrainingBatch(steps, horizon, draw.noisy, targets, kinds, rates)
         before = draw.untrained[:, None]
-        return Episode(
+        return TrainingBatch(
             np.append(0.0, steps),
             horizon,
             np.concatenate([before, draw.noisy], axis=1),
@@ -129,23 +147,25 @@ class RealEpisodes:
         return curves, np.zeros_like(curves)
 
 
-def _told_rates(draw: real.RealDraw, rng: np.random.Generator) -> Rates:
+def _known_rates(draw: real.RealDraw, rng: np.random.Generator) -> Rates:
     """Learning rates of some runs; an amount of data has none, and that of the paper's curves is constant."""
-    told = (rng.random(len(draw.rate)) < _SCHEDULE_TOLD_RATE) & ~draw.ingredients["amounts"]
-    return Rates(told.astype(np.float64), draw.rate, draw.clock)
+    known = (rng.random(len(draw.rate)) < _SCHEDULE_RATE) & ~draw.ingredients["amounts"]
+    return Rates(known.astype(np.float64), draw.rate, draw.clock)
 
 
-class OwnEpisodes:
+class OwnSampler:
     """Runs of somebody's own prior, whose plans are drawn as those of real runs."""
+
+    reads: ClassVar[frozenset[Input]] = NOTHING
 
     def __init__(self, prior: str) -> None:
         self.prior = prior
         self._sampler = _own_prior(prior)
 
-    def __call__(self, size: int, rng: np.random.Generator) -> Episode:
+    def __call__(self, size: int, rng: np.random.Generator) -> TrainingBatch:
         steps, horizon = real.sample_grid(rng)
         values = self._draw(_runs(size, steps), rng, steps, horizon)
-        return Episode(steps, horizon, values, values[None])
+        return TrainingBatch(steps, horizon, values, values[None])
 
     def validation(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
         curves = self._draw(size, rng, _VALIDATION_STEPS, float(len(_VALIDATION_STEPS)))

@@ -23,7 +23,7 @@ def export(trainer: Trainer, folder: Path, name: str) -> tuple[Path, Path]:
     """Write `name`.safetensors and `name`.onnx into a folder."""
     network = trainer.objective.network.cpu().eval()
     arrays = {key: value.numpy() for key, value in network.state_dict().items()} | _tables(trainer.objective)
-    header = {"config": trainer.config.to_json(), "step": str(trainer.step), "seconds": f"{trainer.seconds:.0f}"}
+    header = {**trainer.header(), "step": str(trainer.step), "seconds": f"{trainer.seconds:.0f}"}
     weights, graph = folder / f"{name}.safetensors", folder / f"{name}.onnx"
     folder.mkdir(parents=True, exist_ok=True)
     # Weights know their graph by its digest, the graph knows where each weight lies: any digest takes the same room.

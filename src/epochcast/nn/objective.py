@@ -25,9 +25,10 @@ from epochcast.features.constants import (
     SURPRISE_SCALE,
 )
 from epochcast.features.run import Trail
-from epochcast.nn.batch import Episode, Episodes, Targets, paper_validation
+from epochcast.nn.batch import BatchSampler, Targets, TrainingBatch, paper_validation
 from epochcast.nn.model import ModelConfig, SetModel, StreamModel
 from epochcast.prior.paper import Draw
+from epochcast.question import NOTHING, Input
 from epochcast.rates import Rates, widened
 
 Cutoffs = Literal["batch", "curve"]
@@ -43,6 +44,10 @@ class Objective(Protocol):
 
     @property
     def network(self) -> nn.Module: ...
+    @property
+    def reads(self) -> frozenset[Input]:
+        """What the network learns to read beside the values of a run."""
+
     @property
     def sampler(self) -> Callable[[int, np.random.Generator], Any]:
         """Draws what `loss` is given."""
@@ -86,6 +91,8 @@ def tensor(array: Array) -> Tensor:
 class SetObjective:
     """The paper's: contexts of random length, every later step a query."""
 
+    reads: frozenset[Input] = NOTHING
+
     def __init__(
         self, config: ModelConfig, sampler: Sampler, borders: Array, horizon: int, targets: Targets, cutoffs: Cutoffs
     ) -> None:
@@ -99,7 +106,7 @@ class SetObjective:
         self._steps = torch.arange(1, horizon + 1) / horizon
 
     def is_hidden(self, name: str) -> bool:
-        """Whether a weight matrix lies between hidden states (Muon's share) rather than at the rim."""
+        """Whether a weight matrix lies between hidden states (Muon's share) rather than in an embedding or a head."""
         return name.startswith(("blocks.", "decode_hidden."))
 
     def loss(self, draw: Draw, rng: np.random.Generator) -> Tensor:
@@ -163,32 +170,35 @@ def distribution(raw: Array, head: str, borders: Array) -> Distribution:
 class StreamObjective:
     """All cutoffs of every run, a few later steps queried at each, stratified over what is left."""
 
-    def __init__(self, config: ModelConfig, sampler: Episodes, queries: int, precision: Precision = "float32") -> None:
+    def __init__(
+        self, config: ModelConfig, sampler: BatchSampler, queries: int, precision: Precision = "float32"
+    ) -> None:
         self.network = StreamModel(config)
         self.sampler = sampler
         self.queries = queries
         self.precision = precision
+        self.reads = sampler.reads if config.rates else sampler.reads - {"schedule"}
 
     def is_hidden(self, name: str) -> bool:
-        """Whether a weight matrix lies between hidden states (Muon's share) rather than at the rim."""
+        """Whether a weight matrix lies between hidden states (Muon's share) rather than in an embedding or a head."""
         return name.startswith(_STREAM_HIDDEN)
 
-    def loss(self, episode: Episode, rng: np.random.Generator) -> Tensor:
-        count = len(episode.steps)
+    def loss(self, batch: TrainingBatch, rng: np.random.Generator) -> Tensor:
+        count = len(batch.steps)
         cutoffs = np.arange(count)
         queries = cutoffs[:, None] + _stratified(count - cutoffs, self.queries, rng)  # [cutoff, query] of later values
-        return -self.log_prob(episode, cutoffs, queries).mean()
+        return -self.log_prob(batch, cutoffs, queries).mean()
 
-    def log_prob(self, episode: Episode, cutoffs: NDArray[np.int64], queries: NDArray[np.int64]) -> Tensor:
+    def log_prob(self, batch: TrainingBatch, cutoffs: NDArray[np.int64], queries: NDArray[np.int64]) -> Tensor:
         """Log-density [draw, run, cutoff, query] of later values, by their index [cutoff, query]."""
-        steps = np.broadcast_to(episode.steps, episode.values.shape)
-        rates = episode.rates if self.network.config.rates else None
-        whole = Trail.of(steps, episode.values, episode.horizon, kinds=episode.kinds, rates=rates)
-        asked = episode.steps[queries][None]
+        steps = np.broadcast_to(batch.steps, batch.values.shape)
+        rates = batch.rates if self.network.config.rates else None
+        whole = Trail.of(steps, batch.values, batch.horizon, kinds=batch.kinds, rates=rates)
+        asked = batch.steps[queries][None]
         log_weights, means, log_scales = self._answer(
             whole, cutoffs[None], asked, rates and rates[queries], coarse=self.precision == "bfloat16"
         )
-        targets = tensor(episode.targets[..., queries]).to(means.device)
+        targets = tensor(batch.targets[..., queries]).to(means.device)
         return torch.stack([gaussians_log_prob(log_weights, means, log_scales, y) for y in targets])
 
     def _answer(
@@ -242,8 +252,8 @@ def placed_around(raw: Tensor, last: Tensor, unit: Tensor) -> tuple[Tensor, Tens
     The last component is fixed: whatever was seen, anything can happen with a small probability.
     """
     count = (raw.shape[-1] - 1) // 3
-    logits, offsets, stretch, reach = raw.split([count, count, count, 1], dim=-1)
-    log_unit = torch.log(unit)[..., None] + reach
+    logits, offsets, stretch, scale = raw.split([count, count, count, 1], dim=-1)
+    log_unit = torch.log(unit)[..., None] + scale
     means = last[..., None] + torch.exp(log_unit) * torch.sinh(offsets.clamp(-LARGEST_OFFSET, LARGEST_OFFSET))
     log_scales = (log_unit + stretch).clamp(SMALLEST_LOG_SCALE, LARGEST_LOG_SCALE)
     log_weights = F.log_softmax(logits, dim=-1) + math.log1p(-SURPRISE)

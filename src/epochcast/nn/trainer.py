@@ -10,7 +10,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -20,12 +20,13 @@ import torch
 from torch import Tensor, distributed
 
 from epochcast.errors import ConfigError, TrainingError, WeightsError
-from epochcast.nn.batch import Targets, episodes_of
+from epochcast.nn.batch import Targets, sampler_of
 from epochcast.nn.model import PAPER_SIZES, ModelConfig
 from epochcast.nn.muon import Muon
 from epochcast.nn.objective import Cutoffs, Objective, Precision, SetObjective, StreamObjective, prior_borders
 from epochcast.prior import paper
 from epochcast.rates import RATE_QUERY_FEATURES, RATE_TOKEN_FEATURES
+from epochcast.runtime.format import NewerFormatError, header_of, read_header
 from epochcast.runtime.weights import read_safetensors, write_safetensors
 
 EVALUATED_AT = (0.1, 0.2, 0.4, 0.8)
@@ -37,7 +38,6 @@ _OF_RATES = {
     "from_cutoff.weight": RATE_TOKEN_FEATURES,
     "from_query.weight": RATE_QUERY_FEATURES,
 }
-_RETIRED = {"basis", "clusters", "functions"}  # keys of older weights that say nothing any more
 
 
 @dataclass(frozen=True)
@@ -89,13 +89,18 @@ class TrainConfig:
             raise ConfigError(f"the configuration is not JSON: {error}") from None
         if not isinstance(data, dict):
             raise ConfigError(f"the configuration must be a JSON object, not {type(data).__name__}")
-        return cls(model=_model(data.pop("model", {})), **_fields(cls, data))
+        return cls.from_dict(data)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> TrainConfig:
+        others = {key: value for key, value in data.items() if key != "model"}
+        return cls(model=_model(data.get("model", {})), **_fields(cls, others))
 
 
 def _model(data: Any) -> ModelConfig:
     if not isinstance(data, dict):
         raise ConfigError(f"model = {data!r} must be a JSON object of sizes")
-    return ModelConfig(**_fields(ModelConfig, {key: value for key, value in data.items() if key not in _RETIRED}))
+    return ModelConfig(**_fields(ModelConfig, data))
 
 
 def _fields(cls: type, data: dict[str, Any]) -> dict[str, Any]:
@@ -224,18 +229,25 @@ class Trainer:
         for i, optimizer in enumerate(self.optimizers):
             for index, state in optimizer.state_dict()["state"].items():
                 tensors |= {f"optimizer.{i}.{index}.{key}": value.cpu().numpy() for key, value in state.items()}
-        header = {"config": self.config.to_json(), "step": str(self.step), "seconds": repr(self.seconds)}
-        write_safetensors(path, tensors, header)
+        write_safetensors(path, tensors, {**self.header(), "step": str(self.step), "seconds": repr(self.seconds)})
+
+    def header(self) -> dict[str, str]:
+        """What a file of these weights says of the network."""
+        return header_of(self.config.to_json(), self.objective.reads)
 
     @classmethod
     def resume(cls, path: Path) -> Trainer:
         """The trainer that `save` wrote."""
         arrays, header = read_safetensors(path)
         try:
-            trainer = cls(TrainConfig.from_json(header["config"]))
+            config = read_header(path, header)
+            del config["reads"]  # it follows from the rest
+            trainer = cls(TrainConfig.from_dict(config))
             trainer._restore({name: torch.from_numpy(array) for name, array in arrays.items()})
             trainer.step, trainer.seconds = int(header["step"]), float(header["seconds"])
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        except NewerFormatError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             reason = str(error).partition("\n")[0]
             raise WeightsError(
                 f"{path} is no checkpoint to go on from: {reason}; start anew with another file"
@@ -254,8 +266,8 @@ class Trainer:
 
 def _objective(config: TrainConfig) -> Objective:
     if config.model.layout == "stream":
-        episodes = episodes_of(config.prior, config.horizon, config.targets, config.quiet)
-        return StreamObjective(config.model, episodes, config.queries, config.precision)
+        batches = sampler_of(config.prior, config.horizon, config.targets, config.quiet)
+        return StreamObjective(config.model, batches, config.queries, config.precision)
     if config.prior != "paper":
         raise ConfigError(f"prior={config.prior!r} needs a streaming model; try the recipe real")
 

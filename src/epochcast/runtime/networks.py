@@ -23,7 +23,8 @@ from epochcast.features.constants import HIDDEN, SMALLEST_LOG_SCALE
 from epochcast.features.run import TOKEN_FEATURES
 from epochcast.question import Engine, Input, Question, Recollection
 from epochcast.rates import RATE_TOKEN_FEATURES, widened
-from epochcast.runtime.weights import ModelFiles, config_of, find, read_safetensors
+from epochcast.runtime.format import config_of
+from epochcast.runtime.weights import ModelFiles, find, read_safetensors
 
 MOST_VALUES = 200  # of a run without a grid: as many as networks are trained on
 _CHUNK_TOKENS = 2048  # tokens and queries per call: what a layer makes of them still fits into the cache
@@ -79,11 +80,10 @@ class ModelSource:
 
 
 def _codec(config: dict[str, Any]) -> Codec:
-    reads: set[Input] = {"schedule"} if config["model"].get("rates", False) else set()
+    reads: frozenset[Input] = frozenset(config["reads"])
     if config["prior"] == "paper":
-        return Codec(config["horizon"], config["horizon"], frozenset(reads | {"kind"}))
-    reads |= {"untrained", "kind"} if config["prior"] == "real" else set()
-    return Codec(None, MOST_VALUES, frozenset(reads))
+        return Codec(config["horizon"], config["horizon"], reads)
+    return Codec(None, MOST_VALUES, reads)
 
 
 def _session(files: ModelFiles, threads: int) -> Any:
@@ -201,7 +201,7 @@ class StreamEngine(Engine):
         model = config["model"]
         self._memory_shape = (model["layers"], 2, model["heads"], model["width"] // model["heads"])
         self._features = {entry.name: entry.shape[-1] for entry in session.get_inputs()}
-        known = TOKEN_FEATURES + RATE_TOKEN_FEATURES * ("schedule" in self.reads)
+        known = TOKEN_FEATURES + RATE_TOKEN_FEATURES * model["rates"]
         if self._features["tokens"] != known:
             raise WeightsError(
                 f"{name} reads {self._features['tokens']} features of a value where this version of epochcast has "

@@ -11,8 +11,7 @@ import hashlib
 import json
 import os
 import re
-import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -30,7 +29,6 @@ DEFAULT = "default"
 GRAPH_DIGEST = "graph_sha256"  # in the header of weights: which graph belongs to them
 # The second key tells a header whose first was damaged from that of an older file, which has neither.
 _DIGEST, _DIGEST_OF = "sha256", "sha256_of"
-_LARGEST_SIZE = 1_000_000  # of anything in a network
 _LONGEST_SHOWN = 200
 _NAME = re.compile(r"^[a-z0-9][a-z0-9._-]*$")
 
@@ -80,41 +78,6 @@ def _digest(arrays: Mapping[str, NDArray[np.generic]], header: Mapping[str, str]
         digest.update(json.dumps([name, array.dtype.str, array.shape]).encode())
         digest.update(array.tobytes())
     return digest.hexdigest()
-
-
-def _is_size(value: Any) -> bool:
-    return type(value) is int and 1 <= value <= _LARGEST_SIZE
-
-
-# What inference needs to know of a network, and what it may be.
-_CONFIG: dict[str, Callable[[Any], bool]] = {
-    "prior": lambda value: isinstance(value, str),
-    "horizon": lambda value: _is_size(value) and value >= 2,
-}
-_MODEL: dict[str, Callable[[Any], bool]] = {
-    "layout": lambda value: value in ("set", "stream"),
-    "head": lambda value: value in ("bars", "mixture"),
-    "layers": _is_size,
-    "width": _is_size,
-    "heads": _is_size,
-    "rates": lambda value: value in (None, True, False),  # older ones say nothing of it
-}
-
-
-def config_of(weights: Path, header: Mapping[str, str]) -> dict[str, Any]:
-    """The configuration in the header of weights: all that inference reads of it is there and makes sense."""
-    try:
-        config: dict[str, Any] = json.loads(header["config"])
-        model = config["model"]
-        wrong = [f"{key}={reprlib.repr(config.get(key))}" for key, fits in _CONFIG.items() if not fits(config.get(key))]
-        wrong += [f"{key}={reprlib.repr(model.get(key))}" for key, fits in _MODEL.items() if not fits(model.get(key))]
-        if not wrong and model["width"] % model["heads"]:
-            wrong = [f"width={model['width']}, which is no multiple of heads={model['heads']}"]
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
-        raise WeightsError(f"{weights} does not say which network it belongs to; export it again") from None
-    if wrong:
-        raise WeightsError(f"{weights} describes no network: {', '.join(wrong)}; export it again")
-    return config
 
 
 @dataclass(frozen=True)
