@@ -300,7 +300,7 @@ def play_rule(rng: Rng, tally: Counter[str]) -> None:
             attempted(rule.next_run)
             step = 0.0
         elif kind < 0.93 and isinstance(rule, Stopper):
-            attempted(rule.tell, pick(rng, ("cosine", "x", [0.1, 0.2], None, 3)))
+            attempted(rule.set_schedule, pick(rng, ("cosine", "x", [0.1, 0.2], None, 3)))
         else:
             rule = restored(type(rule), rule.to_json(), rule)
     check_rule(rule)

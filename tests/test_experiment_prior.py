@@ -80,7 +80,8 @@ def test_contender_that_is_told_a_schedule_has_a_label_and_a_fingerprint_of_its_
     plain, told = contenders(["default", "default@cosine"])
     assert (plain.label, told.label) == ("real", "real@cosine")
     assert plain.fingerprint != told.fingerprint
-    assert told.build().name == "real@cosine"
+    assert told.forecaster().name == "real@cosine"
+    assert told.build() is plain.build()  # the same network, asked with a schedule
 
 
 def test_chain_settings_are_the_papers_unless_said_otherwise():

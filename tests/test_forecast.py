@@ -247,7 +247,7 @@ def test_stream_with_irregular_steps_and_a_loss_equals_the_batch(forecaster):
     steps, losses = [1, 2.5, 7, 8, 20], [2.3, 1.9, 1.2, 1.1, 0.8]
     stream = forecaster.stream(horizon=60, metric="log_loss")
     for i, (step, loss) in enumerate(zip(steps, losses, strict=True), start=1):
-        streamed = stream.update(loss, step)
+        streamed = stream.update(loss, step=step)
         batch = forecaster.forecast(losses[:i], 60, "log_loss", steps[:i])
         np.testing.assert_allclose(streamed.median(), batch.median(), rtol=1e-4)
 
@@ -492,7 +492,7 @@ def test_sample_of_many_draws_is_that_of_one_call_after_the_other():
         (lambda f: ec.Forecaster().stream(20, "accuracy").update(None), "value=None"),
         (lambda f: ec.Forecaster().stream(20, "accuracy").update("0.5"), "value='0.5'"),
         (lambda f: ec.Forecaster().stream(20, "accuracy").update(True), "value=True"),
-        (lambda f: ec.Forecaster().stream(20, "accuracy").update(0.5, "x"), "step='x'"),
+        (lambda f: ec.Forecaster().stream(20, "accuracy").update(0.5, step="x"), "step='x'"),
         (lambda f: ec.Forecaster().stream(math.nan, "accuracy"), "horizon=nan"),
         (lambda f: ec.forecast([0.5], 9, "accuracy", schedule=lambda step: 1 / 0), "schedule failed.*ZeroDivision"),
     ],

@@ -12,7 +12,7 @@ import epochcast as ec
 from epochcast.curve import Curves
 from epochcast.engines import model_and_words
 from epochcast.errors import ConfigError, InputError
-from epochcast.features.run import QUERY_FEATURES, TOKEN_FEATURES, Trail
+from epochcast.features.run import QUERY_FEATURES, TOKEN_FEATURES, RunFeatures
 from epochcast.prior import real
 from epochcast.prior.real.config import SCHEDULES
 from epochcast.prior.real.grid import Grid
@@ -141,30 +141,30 @@ def test_run_without_a_schedule_has_no_rate_features_beside_those_with_one():
     steps, draw = drawn()
     known = np.arange(8) % 2.0
     rates = Rates(known, draw.rate, draw.clock)
-    trail = Trail.of(steps, draw.noisy, 60.0, rates=rates)
-    seen = trail.at(np.array([[20]]))
+    run_features = RunFeatures.of(steps, draw.noisy, 60.0, rates=rates)
+    seen = run_features.at(np.array([[20]]))
     queries = seen.queries(np.full((1, 1, 1), 60.0), rates[np.array([[59]])])
-    assert trail.tokens.shape[-1] == TOKEN_FEATURES + RATE_TOKEN_FEATURES
+    assert run_features.tokens.shape[-1] == TOKEN_FEATURES + RATE_TOKEN_FEATURES
     assert queries.shape == (8, 1, 1, QUERY_FEATURES + RATE_QUERY_FEATURES)
-    for features, own in ((trail.tokens, TOKEN_FEATURES), (queries, QUERY_FEATURES)):
+    for features, own in ((run_features.tokens, TOKEN_FEATURES), (queries, QUERY_FEATURES)):
         assert (features[known == 0.0, ..., own:] == 0.0).all()
         assert (features[known == 1.0, ..., own] == 1.0).all()
-    plain = Trail.of(steps, draw.noisy, 60.0)
-    np.testing.assert_array_equal(trail.tokens[..., :TOKEN_FEATURES], plain.tokens)
+    plain = RunFeatures.of(steps, draw.noisy, 60.0)
+    np.testing.assert_array_equal(run_features.tokens[..., :TOKEN_FEATURES], plain.tokens)
 
 
 def test_rate_features_of_a_cutoff_know_nothing_of_later_rates():
     steps, draw = drawn()
     same = rates_of("drops,at=30", steps, 60.0)
     other = rates_of("constant", steps, 60.0)
-    first, second = (Trail.of(steps, draw.noisy, 60.0, rates=rates).tokens for rates in (same, other))
+    first, second = (RunFeatures.of(steps, draw.noisy, 60.0, rates=rates).tokens for rates in (same, other))
     np.testing.assert_allclose(first[:, :31], second[:, :31])
     assert not np.allclose(first[:, 31:], second[:, 31:])
 
 
 def test_queries_behind_a_drop_are_reached_slowly():
     steps, draw = drawn()
-    seen = Trail.of(steps, draw.noisy, 60.0, rates=rates_of("drops,at=30,factor=0.01", steps, 60.0)).at(
+    seen = RunFeatures.of(steps, draw.noisy, 60.0, rates=rates_of("drops,at=30,factor=0.01", steps, 60.0)).at(
         np.array([[30]])
     )
     asked = np.full((1, 1, 1), 60.0)
@@ -179,11 +179,11 @@ def test_rate_features_stay_small_on_a_hundred_kinds_of_runs():
         steps, horizon = real.sample_grid(rng)
         draw = real.sample(8, rng, steps, horizon)
         rates = Rates(np.ones(8), draw.rate, draw.clock)
-        trail = Trail.of(np.broadcast_to(steps, draw.noisy.shape), draw.noisy, horizon, rates=rates)
+        run_features = RunFeatures.of(np.broadcast_to(steps, draw.noisy.shape), draw.noisy, horizon, rates=rates)
         cutoffs = np.arange(len(steps))
         last = np.full((len(steps), 1), len(steps) - 1)
-        queries = trail.at(cutoffs[None]).queries(steps[last][None], rates[last])
-        assert np.abs(trail.tokens).max() < 12.0
+        queries = run_features.at(cutoffs[None]).queries(steps[last][None], rates[last])
+        assert np.abs(run_features.tokens).max() < 12.0
         assert np.abs(queries).max() < 12.0
 
 
@@ -307,7 +307,7 @@ def test_saved_stopper_remembers_words_and_asks_for_rates_again():
     assert ec.Stopper.from_json(stopper.to_json()).forecaster.name == "real@cosine"
     numbers = ec.Forecaster(schedule=[1.0] * 40)
     stopper = ec.Stopper(40, "accuracy", forecaster=numbers)
-    with pytest.raises(ConfigError, match="'real@rates', which does not ship; pass forecaster="):
+    with pytest.raises(ConfigError, match=r"'real', sha256 \w+\.\.\., told 'rates', which does not ship; pass forecaster="):
         ec.Stopper.from_json(stopper.to_json())
     assert ec.Stopper.from_json(stopper.to_json(), numbers).forecaster is numbers
 

@@ -628,26 +628,38 @@ def test_state_of_a_shipped_model_needs_no_forecaster_and_keeps_its_model() -> N
     assert Stopper.from_json(stopper.to_json()).forecaster.name == "lcpfn"
 
 
-def own_model_named_as_a_shipped_one(folder: Path) -> Forecaster:
-    for suffix in (".onnx", ".safetensors"):
-        shutil.copy(weights.FOLDER / f"stream{suffix}", folder)
+def own_model_named_as_a_shipped_one(folder: Path, change: float = 1e-3) -> Forecaster:
+    """The shipped model with other weights under its name."""
+    shutil.copy(weights.FOLDER / "stream.onnx", folder)
+    arrays, header = weights.read_safetensors(weights.FOLDER / "stream.safetensors")
+    name = next(name for name, array in arrays.items() if array.dtype.kind == "f")
+    changed = {**arrays, name: arrays[name] + np.float32(change)}
+    weights.write_safetensors(folder / "stream.safetensors", changed, header)
     return Forecaster(folder / "stream.onnx")
 
 
 def test_state_of_an_own_model_named_as_a_shipped_one_needs_that_model(tmp_path: Path) -> None:
     own = own_model_named_as_a_shipped_one(tmp_path)
     text = Stopper(HORIZON, "accuracy", forecaster=own).to_json()
-    with pytest.raises(ConfigError, match="'own:stream', which does not ship; pass forecaster="):
+    with pytest.raises(ConfigError, match=r"'stream', sha256 \w+\.\.\., which does not ship; pass forecaster="):
         Stopper.from_json(text)
-    with pytest.raises(ConfigError, match="'own:stream', not with 'stream'"):
+    with pytest.raises(ConfigError, match=r"'stream', sha256 (\w+)\.\.\., not with 'stream', sha256 (?!\1)"):
         Stopper.from_json(text, Forecaster("stream"))
     assert Stopper.from_json(text, own).forecaster is own
 
 
 def test_state_of_a_shipped_model_is_not_taken_up_with_an_own_one_of_its_name(tmp_path: Path) -> None:
     text = Stopper(HORIZON, "accuracy", forecaster=Forecaster("stream")).to_json()
-    with pytest.raises(ConfigError, match="'stream', not with 'own:stream'"):
+    with pytest.raises(ConfigError, match=r"'stream', sha256 (\w+)\.\.\., not with 'stream', sha256 (?!\1)"):
         Stopper.from_json(text, own_model_named_as_a_shipped_one(tmp_path))
+
+
+def test_state_of_a_shipped_model_is_taken_up_with_its_own_weights_from_another_folder(tmp_path: Path) -> None:
+    text = Stopper(HORIZON, "accuracy", forecaster=Forecaster("stream")).to_json()
+    for suffix in (".onnx", ".safetensors"):
+        shutil.copy(weights.FOLDER / f"stream{suffix}", tmp_path)
+    copied = Forecaster(tmp_path / "stream.onnx")
+    assert Stopper.from_json(text, copied).forecaster is copied
 
 
 def test_state_of_another_model_or_rule_is_refused() -> None:

@@ -16,7 +16,7 @@ class Run:
     It can be given wherever the values of a run can. Without `steps` the values belong to steps 1, 2, 3, ...
 
     >>> import epochcast as ec
-    >>> run = ec.Run([0.31, 0.45, 0.52], config={"lr": 3e-3})
+    >>> run = ec.Run([0.31, 0.45, 0.52], steps=[1, 2, 4], untrained=0.1)
     >>> ec.forecast(run, horizon=50, metric="accuracy")  # doctest: +ELLIPSIS
     <Forecast of accuracy: ... at step 50>
     """

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import fields as dataclass_fields
 from functools import cached_property
@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epochcast.checks import count, finite, horizon_of, not_negative, number
-from epochcast.curve import Array, Curves, Lengths, Mask, clip_to_hard_bounds
-from epochcast.encode import Seen, normalised
+from epochcast.curve import Array, Curves, Lengths, Mask
+from epochcast.encode import RunsLike, Seen, normalised, seen_of
 from epochcast.errors import InputError, StrongContradictionWarning
 from epochcast.forecast import Forecast
 from epochcast.forecaster import Forecaster
@@ -93,12 +93,13 @@ class FinishedRuns:
 
     values: Array  # [run, step]
     metric: Metric
-    untrained: Array | None = None  # [run]
+    untrained: Array | None = None  # [run]: NaN where it is not known
+    configs: tuple[Mapping[str, Any] | None, ...] = ()  # one per run, or none at all
 
     @classmethod
     def of(
         cls,
-        values: ArrayLike | Sequence[ArrayLike],
+        values: RunsLike,
         metric: Metric | str,
         horizon: int | None = None,
         untrained: ArrayLike | None = None,
@@ -106,24 +107,33 @@ class FinishedRuns:
         """Runs from a 2-D array or a list; all must be finite and reach the horizon (by default the longest run's)."""
         metric = as_metric(metric)
         try:
-            curves = clip_to_hard_bounds(Curves.of(values), metric)
+            seen = seen_of(values, None, metric)
         except InputError as error:
             raise InputError(f"finished runs: {error}, or leave the run out") from None
-        wanted = curves.values.shape[1] if horizon is None else horizon_of(horizon)
+        curves = seen.curves
+        wanted = int(curves.lengths.max()) if horizon is None else horizon_of(horizon)
         if curves.single or wanted < 2:
             raise InputError("finished runs must be a batch of runs of at least 2 steps each")
         short = curves.lengths != wanted
         if short.any():
             run = int(np.argmax(short))
             raise InputError(f"finished run {run} has {curves.lengths[run]} values, not horizon={wanted}; leave it out")
-        return cls(curves.values, metric, _per_run(untrained, len(curves)))
+        other = (curves.steps[:, :wanted] != np.arange(1.0, wanted + 1.0)).any(axis=1)
+        if other.any():
+            raise InputError(
+                f"finished run {np.argmax(other)} has other steps than 1, 2, 3, ..., {wanted}; leave it out"
+            )
+        before = _per_run(untrained, len(curves))
+        return cls(curves.values[:, :wanted], metric, seen.untrained if before is None else before, seen.configs)
 
     def __len__(self) -> int:
         return len(self.values)
 
     def __getitem__(self, index: slice | Mask | NDArray[np.intp]) -> FinishedRuns:
         """Some of the runs."""
-        return FinishedRuns(self.values[index], self.metric, None if self.untrained is None else self.untrained[index])
+        before = None if self.untrained is None else self.untrained[index]
+        configs = tuple(np.array(self.configs, dtype=object)[index]) if self.configs else ()
+        return FinishedRuns(self.values[index], self.metric, before, configs)
 
     @property
     def horizon(self) -> int:
@@ -133,7 +143,7 @@ class FinishedRuns:
         """What was known of the runs after their first values."""
         steps = np.broadcast_to(np.arange(1.0, cutoff + 1.0), (len(self), cutoff))
         lengths: Lengths = np.full(len(self), cutoff)
-        return Seen(Curves(steps, self.values[:, :cutoff], lengths), self.untrained)
+        return Seen(Curves(steps, self.values[:, :cutoff], lengths), self.untrained, self.configs)
 
     def reached(self, target: Target) -> Array:
         """At each step [run, step] what counts so far: the best value ("any"), or the newest ("final")."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from numpy.typing import ArrayLike
 
 from epochcast.checks import count, flag, not_negative, number, shown
+from epochcast.encode import RunsLike
 from epochcast.errors import ConfigError, EpochcastError, InputError
 from epochcast.forecast import Forecast
 from epochcast.forecaster import Forecaster, Stream
@@ -106,7 +107,7 @@ class Stopper(Search):
     @classmethod
     def calibrated(
         cls,
-        finished_runs: ArrayLike | Sequence[ArrayLike],
+        finished_runs: RunsLike,
         risk: float = 0.05,
         *,
         metric: Metric | str,
@@ -118,10 +119,10 @@ class Stopper(Search):
     ) -> Self:
         """A stopper whose confidence is chosen on finished runs so that wrong stops stay below a bound.
 
-        `finished_runs` are complete runs [run, step] on steps 1..horizon; `untrained` holds their values before
-        training where those are known. Options are those of `Stopper`, without the confidence. The confidence is at
-        least `least_confidence`: where forecasts are good, a risk would often allow to stop runs that will rather win
-        than lose. Lower it to use up the risk in favour of the epochs saved.
+        `finished_runs` are complete runs [run, step] on steps 1..horizon, or a list of `Run`; `untrained` holds their
+        values before training where those are known. Options are those of `Stopper`, without the confidence. The
+        confidence is at least `least_confidence`: where forecasts are good, a risk would often allow to stop runs that
+        will rather win than lose. Lower it to use up the risk in favour of the epochs saved.
 
         **The bound.** Let a new run be exchangeable with the finished runs, as when all configurations are drawn
         independently from one distribution. Then the probability that this stopper stops it, although a later value
