@@ -8,6 +8,7 @@ import importlib.util
 import math
 import struct
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -168,7 +169,7 @@ class TestRuns:
     def test_record_over_the_size_limit_is_passed_over_and_noted(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(tensorboard, "_LARGEST_RECORD", 1000)
+        monkeypatch.setattr(tensorboard, "_FORMAT", replace(tensorboard._FORMAT, largest=1000))
         large = framed(b"\x22" + b"\xd0\x0f" + bytes(2000))  # a graph of 2000 bytes
         run = read(tmp_path, large + framed(scalar_event("acc", 7, 0.5)))
         assert run.metrics["acc"].values.tolist() == [0.5]

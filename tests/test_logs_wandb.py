@@ -8,6 +8,7 @@ import math
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -149,7 +150,7 @@ class TestRecords:
     def test_record_over_the_size_limit_is_passed_over_and_noted(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(wandb, "_LARGEST_RECORD", 1000)
+        monkeypatch.setattr(wandb, "_FORMAT", replace(wandb._FORMAT, largest=1000))
         write(tmp_path, framed([*log(1), history({"_step": 2, "acc": 1, "text": "x" * 70_000}), *log(1, first=3)]))
         (run,) = read_runs(tmp_path)
         assert run.metrics["acc"].values.tolist() == [0.01, 0.03]

@@ -7,7 +7,6 @@ that may clash with the one of their training stack.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,11 +15,12 @@ import numpy as np
 from epochcast.errors import InputError
 from epochcast.logs import limits
 from epochcast.logs.columns import Columns
-from epochcast.logs.protobuf import BYTES, FIXED32, FIXED64, VARINT, WireError, fields, int64, key, text
-from epochcast.logs.tfrecord import DamagedRecordError, records
+from epochcast.logs.protobuf import BYTES, FIXED32, FIXED64, VARINT, fields, int64, key, text
+from epochcast.logs.records import RecordFormat, read_records
+from epochcast.logs.tfrecord import records
 
 MARK = "tfevents"  # in the name of every event file
-_LARGEST_RECORD = 2**20  # bytes; larger records hold graphs and images
+_FORMAT = RecordFormat(records, 2**20, "is not an event file", "is not an event")  # larger ones are graphs and images
 
 _EVENT_STEP, _EVENT_SUMMARY, _EVENT_SESSION = key(2, VARINT), key(5, BYTES), key(7, BYTES)
 _SESSION_STATUS, _SESSION_START = key(1, VARINT), 1
@@ -37,38 +37,10 @@ _SCALAR_PLUGIN = "scalars"
 def parse(paths: Sequence[Path], source: str) -> Columns:
     """The scalars of the event files of one run, in the order of their names, which tell when they were made."""
     scalars = _Scalars(Columns(source, rows_are_steps=True))
-    whole = sum([_read_file(path, scalars) for path in sorted(paths)])
+    whole = sum([read_records(path, _FORMAT, scalars.add_event, scalars.columns.notes) for path in sorted(paths)])
     if whole == 0:
         raise InputError(f"{source} has no whole record yet")
     return scalars.columns
-
-
-def _read_file(path: Path, scalars: _Scalars) -> int:
-    """Add the scalars of one file and return the number of its whole records."""
-    limits.require_file(path)
-    notes = scalars.columns.notes
-    count = large = 0
-    try:
-        with path.open("rb") as file:
-            for record in records(file, os.fstat(file.fileno()).st_size, _LARGEST_RECORD):
-                count += 1
-                if count > limits.MAX_ROWS:
-                    raise limits.too_large(str(path), "records", limits.MAX_ROWS)
-                if record is None:
-                    large += 1
-                else:
-                    scalars.add_event(memoryview(record))
-    except OSError as error:
-        raise limits.unreadable(path, error) from None
-    except DamagedRecordError as error:
-        if count == 0:
-            raise InputError(f"{path} is not an event file: {error}") from None
-        notes.append(f"{path.name}: {error}; the file was read up to there")
-    except WireError as error:
-        raise InputError(f"{path}: record {count} is not an event: {error}") from None
-    if large:
-        notes.append(f"{path.name}: {large} records of more than {_LARGEST_RECORD:,} bytes were passed over")
-    return count
 
 
 class _Scalars:

@@ -8,27 +8,24 @@ the newest value of each metric. Old clients wrote files/wandb-history.jsonl, wh
 
 from __future__ import annotations
 
-import os
 import re
 import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from epochcast.errors import InputError
-from epochcast.logs import limits
 from epochcast.logs.columns import Columns
 from epochcast.logs.jsonl import loads
 from epochcast.logs.leveldb import records
 from epochcast.logs.protobuf import BYTES, FIXED64, VARINT, WireError, fields, key, text, varint
-from epochcast.logs.tfrecord import DamagedRecordError
+from epochcast.logs.records import RecordFormat, read_records
 
 MAGIC = b":W&B\xe1\xbe"  # the first bytes of every transaction log; its version follows
 SUFFIX = ".wandb"
 SUMMARY, HISTORY, FILES = "wandb-summary.json", "wandb-history.jsonl", "files"
 STEP_COLUMN = "_step"
 _START = 7
-_LARGEST_RECORD = 2**22  # bytes; larger records hold media and tables
 _FOLDER = re.compile(r"(?:offline-)?run-(\d{8}_\d{6})-.+")
 
 _RECORD_HISTORY, _RECORD_RUN = key(2, BYTES), key(17, BYTES)
@@ -41,7 +38,7 @@ _RUN_NAME = key(8, BYTES)
 def parse(paths: Sequence[Path], source: str) -> tuple[str, Columns]:
     """The name that its user gave a run, or "", and its numbers; several files where it was resumed."""
     log = _TransactionLog(Columns(source, row_word="record"))
-    whole = sum([_read_file(path, log) for path in sorted(paths, key=start_time)])
+    whole = sum([read_records(path, _FORMAT, log.add, log.columns.notes) for path in sorted(paths, key=start_time)])
     if whole == 0:
         raise InputError(f"{source} has no whole record yet")
     return log.name, log.columns
@@ -67,38 +64,16 @@ def start_time(path: Path) -> tuple[str, str]:
     return folder[1] if folder else "", str(path)
 
 
-def _read_file(path: Path, log: _TransactionLog) -> int:
-    """Add the history in one file and return the number of its whole records."""
-    limits.require_file(path)
-    notes = log.columns.notes
-    count = large = 0
-    try:
-        with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            if size < _START:
-                return 0
-            if file.read(len(MAGIC)) != MAGIC:
-                raise InputError(f"{path} does not begin as a transaction log of Weights & Biases does")
-            file.seek(0)
-            for record in records(file, size, _START, _LARGEST_RECORD):
-                count += 1
-                if count > limits.MAX_ROWS:
-                    raise limits.too_large(str(path), "records", limits.MAX_ROWS)
-                if record is None:
-                    large += 1
-                else:
-                    log.add(memoryview(record))
-    except OSError as error:
-        raise limits.unreadable(path, error) from None
-    except DamagedRecordError as error:
-        if count == 0:
-            raise InputError(f"{path} is damaged: {error}") from None
-        notes.append(f"{path.name}: {error}; the file was read up to there")
-    except (WireError, struct.error) as error:
-        raise InputError(f"{path}: record {count} cannot be read: {error}") from None
-    if large:
-        notes.append(f"{path.name}: {large} records of more than {_LARGEST_RECORD:,} bytes were passed over")
-    return count
+def _split(file: BinaryIO, size: int, largest: int) -> Iterator[bytes | None]:
+    if size < _START:
+        return
+    if file.read(len(MAGIC)) != MAGIC:
+        raise InputError(f"{file.name} does not begin as a transaction log of Weights & Biases does")
+    file.seek(0)
+    yield from records(file, size, _START, largest)
+
+
+_FORMAT = RecordFormat(_split, 2**22, "is damaged", "cannot be read")  # larger ones are media and tables
 
 
 class _TransactionLog:
