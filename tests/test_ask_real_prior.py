@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from epochcast.metric import LOSS
 from epochcast.prior import real
+from tests.checkout import in_a_checkout, research
 
-RESEARCH = Path(__file__).resolve().parents[1] / "research"
 STEPS = np.arange(1.0, 31.0)
-pytestmark = pytest.mark.skipif(not RESEARCH.is_dir(), reason="needs a checkout of the repository")
+pytestmark = in_a_checkout
 
 
 @pytest.fixture(scope="module")
 def script():
     pytest.importorskip("torch")
-    sys.path.insert(0, str(RESEARCH))
-    try:
-        import ask_real_prior
-    finally:
-        sys.path.remove(str(RESEARCH))
-    return ask_real_prior
+    return research("ask_real_prior")
 
 
 @pytest.fixture(scope="module")

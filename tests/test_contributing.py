@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.checkout import ROOT, in_a_checkout
+
 PAGE = ROOT / "CONTRIBUTING.md"
 NAMED = re.compile(r"`([\w.]+)` \(`([\w/]+\.py)`\)")
 MOST = 8  # functions of a path
-pytestmark = pytest.mark.skipif(not PAGE.is_file(), reason="needs a checkout of the repository")
+pytestmark = in_a_checkout
 
 
 def paths() -> list[list[str]]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import epochcast
+from tests.checkout import RESEARCH, research
 
 FILE = Path(epochcast.__file__).parent / "data" / "digits_bench.npz"
-RESEARCH = Path(__file__).resolve().parents[1] / "research"
 
 
 @pytest.fixture(scope="module")
@@ -103,11 +102,12 @@ def test_shipped_curves_contain_rising_flat_falling_and_diverging_runs(bench):
 
 
 @pytest.fixture
-def script(monkeypatch):
+def script():
+    if not RESEARCH.is_dir():
+        pytest.skip("needs a checkout of the repository")
     pytest.importorskip("torch")
     pytest.importorskip("sklearn")
-    monkeypatch.syspath_prepend(str(RESEARCH))
-    return importlib.import_module("make_digits_bench")
+    return research("make_digits_bench")
 
 
 def make(script, folder, *, seed=0):
@@ -140,7 +140,7 @@ def test_script_interrupted_trains_only_what_is_missing(script, tmp_path):
 def test_chunk_with_a_diverged_network_leaves_its_neighbours_alone(script, family):
     import torch
 
-    training = importlib.import_module("digits_bench.training")
+    training = research("digits_bench.training")
     chunk = training.Chunk("digits", family, 4, 2, "gelu", "adam", 64, 3, 1, (0, 0))
     values = []
     for poison in (1.0, float("nan")):
@@ -156,7 +156,7 @@ def test_chunk_with_a_diverged_network_leaves_its_neighbours_alone(script, famil
 
 
 def test_schedules_start_and_end_as_named(script):
-    factors = importlib.import_module("digits_bench.training").schedule_factors
+    factors = research("digits_bench.training").schedule_factors
     assert set(factors("constant", 100)) == {1.0}
     assert factors("cosine", 100)[[0, 50]] == pytest.approx([1.0, 0.5])
     assert factors("step", 100)[[0, 49, 50, 79, 80, 99]] == pytest.approx([1, 1, 0.1, 0.1, 0.01, 0.01])

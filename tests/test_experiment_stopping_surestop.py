@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -16,7 +13,9 @@ from epochcast.forecaster import Forecaster
 from epochcast.metric import Metric
 from epochcast.question import Engine, Question
 from epochcast.stopping import FinishedRuns, Stopper
+from tests.checkout import in_a_checkout, research
 
+pytestmark = in_a_checkout
 HORIZON = 10
 UP = Metric("score", minimize=False, soft=(0.0, 100.0), transform=False)
 DOWN = Metric("cost", minimize=True, soft=(0.0, 100.0), transform=False)
@@ -24,14 +23,7 @@ DOWN = Metric("cost", minimize=True, soft=(0.0, 100.0), transform=False)
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    path = Path(__file__).parents[1] / "research" / "compare_surestop.py"
-    spec = importlib.util.spec_from_file_location("compare_surestop", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+    return research("compare_surestop")
 
 
 class RandomWalk(Engine):

@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from epochcast.runtime.weights import read_safetensors, write_safetensors
+from tests.checkout import SCRIPTS, in_a_checkout
 
-SCRIPT = Path(__file__).parents[1] / "scripts" / "mean_weights.py"
-pytestmark = pytest.mark.skipif(not SCRIPT.is_file(), reason="needs a checkout of the repository")
+SCRIPT = SCRIPTS / "mean_weights.py"
+pytestmark = in_a_checkout
 
 
 def saved(path: Path, value: float, size: int = 2) -> str:

@@ -12,14 +12,16 @@ from types import ModuleType
 
 import pytest
 
+from tests.checkout import ROOT, in_a_checkout
 from tests.softmax_regression import FAST, HOPELESS, accuracies
 
 optuna = pytest.importorskip("optuna")
 optunahub = pytest.importorskip("optunahub", exc_type=ImportError)  # it asks for git when it is imported
 
 PACKAGE, EPOCHS = "pruners/epochcast", 20
-REGISTRY = Path(__file__).parents[1] / "optunahub" / "package"
+REGISTRY = ROOT / "optunahub" / "package"
 FOLDER = REGISTRY / PACKAGE
+pytestmark = in_a_checkout
 
 
 @pytest.fixture(scope="module")

@@ -18,21 +18,13 @@ from epochcast.curve import Array, Curves
 from epochcast.distributions import Bars, Mixture
 from epochcast.experiments.harness import Store
 from epochcast.experiments.quantiles import Quantiles
-from epochcast.experiments.real.scores import CurveScores
+from epochcast.experiments.real.scores import CurveScores, score
 from epochcast.metric import Metric
 from epochcast.question import Question
+from tests.checkout import in_a_checkout, research
 
-RESEARCH = Path(__file__).resolve().parents[1] / "research"
+pytestmark = in_a_checkout
 HORIZON = 40
-
-
-@pytest.fixture(autouse=True)
-def _research_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(RESEARCH))
-
-
-def module(name: str) -> Any:
-    return importlib.import_module(name)
 
 
 def approach(length: int, seed: int = 0, noise: float = 0.003) -> Array:
@@ -45,7 +37,7 @@ def approach(length: int, seed: int = 0, noise: float = 0.003) -> Array:
 
 
 def series(steps: Array, values: Array, queries: Array) -> Any:
-    return module("peers.series").Series.of(Curves.of(values, steps), 0, np.asarray(queries, dtype=np.float64))
+    return research("peers.series").Series.of(Curves.of(values, steps), 0, np.asarray(queries, dtype=np.float64))
 
 
 def test_series_of_even_steps_is_unchanged() -> None:
@@ -84,7 +76,7 @@ def test_series_reads_a_table_between_its_rows() -> None:
 
 
 def test_peer_leaves_runs_that_it_cannot_answer_to_the_last_value() -> None:
-    engine = module("peers.engine")
+    engine = research("peers.engine")
 
     class Drift(engine.GaussianPeer):
         name = "drift"
@@ -109,7 +101,7 @@ def test_peer_leaves_runs_that_it_cannot_answer_to_the_last_value() -> None:
 
 
 def test_quantiles_that_cross_are_sorted() -> None:
-    engine = module("peers.engine")
+    engine = research("peers.engine")
 
     class Crossed(engine.QuantilePeer):
         name = "crossed"
@@ -124,7 +116,7 @@ def test_quantiles_that_cross_are_sorted() -> None:
 
 
 def test_forecasts_are_cut_to_the_range_of_values() -> None:
-    engine = module("peers.engine")
+    engine = research("peers.engine")
 
     class Rocket(engine.GaussianPeer):
         name = "rocket"
@@ -165,7 +157,7 @@ def installed(request: pytest.FixtureRequest) -> Any:
     """A peer whose library is there."""
     with _quiet():
         pytest.importorskip(LIBRARIES[request.param], exc_type=ImportError)
-    return module("peers.registry").peer(request.param)
+    return research("peers.registry").peer(request.param)
 
 
 @contextmanager
@@ -200,7 +192,7 @@ def test_intervals_are_those_of_statsforecast(name: str) -> None:
     library = {"auto-ets": models.AutoETS, "auto-theta": models.AutoTheta}[name](season_length=1)
     expected = library.forecast(y=values, h=5, level=[90, 50])
     question = Question.of(Curves.of(values), np.arange(21.0, 26.0)[None], 40.0)
-    answer = module("peers.registry").peer(name).build().predict(question)
+    answer = research("peers.registry").peer(name).build().predict(question)
     for level, end in ((0.05, "lo-90"), (0.25, "lo-50"), (0.75, "hi-50"), (0.95, "hi-90")):
         np.testing.assert_allclose(answer.icdf(level)[0], expected[end], atol=1e-9)
 
@@ -212,7 +204,7 @@ def test_mean_is_that_of_statsmodels() -> None:
         pandas = importlib.import_module("pandas")
     values = approach(20)
     expected = ets.ETSModel(pandas.Series(values), trend="add", damped_trend=True).fit(disp=False).forecast(5)
-    answer = module("peers.registry").peer("holt-damped").build()
+    answer = research("peers.registry").peer("holt-damped").build()
     found = answer.predict(Question.of(Curves.of(values), np.arange(21.0, 26.0)[None], 40.0)).mean()[0]
     np.testing.assert_allclose(found, expected, atol=1e-9)
 
@@ -261,7 +253,7 @@ def test_ft_pfn_says_what_the_library_says() -> None:
     torch.nn.Module.__init__(library)
     library.device, library.model = None, Untrained().eval()
     curves, queries = runs([10, 10]), np.array([[11.0, 40.0], [20.0, 30.0]])
-    answer = module("peers.ifbo_ftpfn").FtPfn(library).predict(Question.of(curves, queries, HORIZON))
+    answer = research("peers.ifbo_ftpfn").FtPfn(library).predict(Question.of(curves, queries, HORIZON))
     assert isinstance(answer, Bars)
     for row in range(2):
         nothing = torch.zeros(1)
@@ -274,12 +266,12 @@ def test_ft_pfn_says_what_the_library_says() -> None:
 
 
 def test_ft_pfn_without_weights_is_not_fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    ftpfn = module("peers.ifbo_ftpfn")
+    ftpfn = research("peers.ifbo_ftpfn")
     monkeypatch.delenv(ftpfn.FOLDER, raising=False)
     assert not ftpfn.weights_are_here()
     monkeypatch.setenv(ftpfn.FOLDER, str(tmp_path))
     assert not ftpfn.weights_are_here()
-    assert not module("peers.registry").peer("ft-pfn").runs_here
+    assert not research("peers.registry").peer("ft-pfn").runs_here
     (tmp_path / ".model").mkdir()
     (tmp_path / ".model" / "ftpfnv0.0.1.tar.gz").touch()
     assert ftpfn.weights_are_here()
@@ -289,7 +281,7 @@ def test_ft_pfn_without_weights_is_not_fetched(monkeypatch: pytest.MonkeyPatch, 
 
 
 def toy_peer(name: str = "toy", revision: int = 1, curves: int | None = None) -> Any:
-    registry = module("peers.registry")
+    registry = research("peers.registry")
 
     class Toy(LastValue):
         answered = 0
@@ -304,15 +296,15 @@ def toy_peer(name: str = "toy", revision: int = 1, curves: int | None = None) ->
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> Any:
     made = toy_peer()
-    monkeypatch.setattr(module("peers.registry"), "PEERS", (made,))
+    monkeypatch.setattr(research("peers.registry"), "PEERS", (made,))
     return made
 
 
 def test_study_scores_a_peer_as_the_real_curve_study_does(toy: Any) -> None:
-    study = module("peers.study")
+    study = research("peers.study")
     curves = digits_bench().sample(60)
     (entry,) = study.run(study.entries(toy, [curves], [0.4]))
-    direct = module("epochcast.experiments.real.scores").score(LastValue(), curves, 0.4)
+    direct = score(LastValue(), curves, 0.4)
     assert entry.scores.rows.tolist() == direct.rows.tolist()
     np.testing.assert_allclose(entry.scores.crps, direct.crps)
     np.testing.assert_allclose(entry.scores.log_likelihood, direct.log_likelihood)
@@ -322,7 +314,7 @@ def test_study_scores_a_peer_as_the_real_curve_study_does(toy: Any) -> None:
 def test_study_takes_cached_scores_of_a_peer_that_is_not_installed(
     toy: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    study, store = module("peers.study"), Store(tmp_path / "peers.jsonl")
+    study, store = research("peers.study"), Store(tmp_path / "peers.jsonl")
     entries = study.entries(toy, [digits_bench().sample(30)], [0.2, 0.8])
     assert study.missing(entries, store) == 4
     first = study.run(entries, store)
@@ -335,7 +327,7 @@ def test_study_takes_cached_scores_of_a_peer_that_is_not_installed(
 
 
 def test_keys_change_with_the_revision_of_a_wrapper(monkeypatch: pytest.MonkeyPatch) -> None:
-    registry, study, keys = module("peers.registry"), module("peers.study"), set()
+    registry, study, keys = research("peers.registry"), research("peers.study"), set()
     for revision in (1, 2):
         made = toy_peer(revision=revision)
         monkeypatch.setattr(registry, "PEERS", (made,))
@@ -344,14 +336,14 @@ def test_keys_change_with_the_revision_of_a_wrapper(monkeypatch: pytest.MonkeyPa
 
 
 def test_slow_peer_sees_the_first_curves_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    slow, study = toy_peer(curves=7), module("peers.study")
-    monkeypatch.setattr(module("peers.registry"), "PEERS", (slow,))
+    slow, study = toy_peer(curves=7), research("peers.study")
+    monkeypatch.setattr(research("peers.registry"), "PEERS", (slow,))
     (entry,) = study.run(study.entries(slow, [digits_bench().sample(60)], [0.4]))
     assert entry.scores.rows.tolist() == list(range(7))
 
 
 def test_names_of_peers_are_their_engines_own() -> None:
-    peers = module("peers.registry").PEERS
+    peers = research("peers.registry").PEERS
     assert len({who.name for who in peers}) == len(peers)
     assert all(who.build().name == who.name for who in peers if who.name != "ft-pfn")
 
@@ -364,7 +356,7 @@ def scores(engine: str, crps: Array, rows: Array | None = None, *, density: bool
     index = np.arange(count) if rows is None else rows
     likelihood = np.full(count, 1.0 if density else np.nan)
     columns = CurveScores(index, likelihood, crps**2, crps, np.full(count, 0.9), np.full(count, 0.5))
-    return module("peers.study").PeerScores("mine", engine, 0.2, columns, count - 1)
+    return research("peers.study").PeerScores("mine", engine, 0.2, columns, count - 1)
 
 
 @pytest.fixture
@@ -380,7 +372,7 @@ def entries() -> list[Any]:
 
 
 def test_tables_say_who_beats_the_first_engine_and_by_what(entries: list[Any]) -> None:
-    text = module("peers.report").tables(entries)
+    text = research("peers.report").tables(entries)
     wins = text.split("### Where another engine beats ours")[1].split("###")[0]
     assert "mine at 20%: better, CRPS" in wins
     assert "quantiles" not in wins
@@ -388,7 +380,7 @@ def test_tables_say_who_beats_the_first_engine_and_by_what(entries: list[Any]) -
 
 
 def test_tables_pair_an_engine_with_the_first_one_on_its_own_curves(entries: list[Any]) -> None:
-    report = module("peers.report")
+    report = research("peers.report")
     few = next(pair for pair in report.pairs(entries) if pair.engine == "few")
     gain, error = few.gain(report.SCORES[0])
     assert gain == pytest.approx(0.0, abs=1e-9)
@@ -396,7 +388,7 @@ def test_tables_pair_an_engine_with_the_first_one_on_its_own_curves(entries: lis
 
 
 def test_tables_leave_the_likelihood_of_quantiles_blank(entries: list[Any]) -> None:
-    text = module("peers.report").tables(entries)
+    text = research("peers.report").tables(entries)
     table = text.split("### Log-likelihood, mean over curves")[1].split("###")[0]
     row = next(line for line in table.splitlines() if line.startswith("| mine"))
     assert [cell.strip() for cell in row.split("|")][5] == "-"
@@ -404,14 +396,14 @@ def test_tables_leave_the_likelihood_of_quantiles_blank(entries: list[Any]) -> N
 
 
 def test_tables_line_up(entries: list[Any]) -> None:
-    blocks = [block.splitlines() for block in module("peers.report").tables(entries).split("\n\n") if block[0] == "|"]
+    blocks = [block.splitlines() for block in research("peers.report").tables(entries).split("\n\n") if block[0] == "|"]
     assert len(blocks) >= 6
     for block in blocks:
         assert len({len(line) for line in block}) == 1
 
 
 def test_page_is_filled_between_its_marks_alone() -> None:
-    script = module("pages")
+    script = research("pages")
     page = "before\n<!-- tables -->\nold\n<!-- /tables -->\nafter\n"
     once = script.filled(page, "tables", "new")
     assert once == "before\n<!-- tables -->\n\nnew\n\n<!-- /tables -->\nafter\n"
@@ -423,7 +415,7 @@ def test_page_is_filled_between_its_marks_alone() -> None:
 def test_script_leaves_out_peers_that_are_neither_cached_nor_installed(
     toy: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    script = module("compare_peers")
+    script = research("compare_peers")
     monkeypatch.setattr(script, "PEERS", (toy,))
     page = tmp_path / "page.md"
     page.write_text("<!-- tables -->\n<!-- /tables -->\n", encoding="utf-8")
@@ -436,7 +428,7 @@ def test_script_leaves_out_peers_that_are_neither_cached_nor_installed(
 
 
 def test_script_keeps_a_page_with_results_that_it_does_not_have(monkeypatch: pytest.MonkeyPatch, toy: Any) -> None:
-    script = module("compare_peers")
+    script = research("compare_peers")
     monkeypatch.setattr(script, "PEERS", (toy,))
     table = "| engine | CRPS |\n| toy    | 1.00 |\n"
     page = f"<!-- tables -->\n{table}<!-- /tables -->\n"
@@ -446,6 +438,6 @@ def test_script_keeps_a_page_with_results_that_it_does_not_have(monkeypatch: pyt
 
 
 def test_point_forecasts_are_single_quantiles() -> None:
-    point = module("peers.engine").PointPeer
+    point = research("peers.engine").PointPeer
     assert point.levels.tolist() == [0.5]
     assert Quantiles(point.levels, np.array([[0.3]])).icdf(0.9)[0] == 0.3

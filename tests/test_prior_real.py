@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -23,11 +20,9 @@ from epochcast.prior.real.config import EXCLUSIVE, SETBACKS, draw_ingredients, p
 from epochcast.prior.real.grid import MOST_STEPS, Grid, log_uniform
 from epochcast.prior.real.run import loss_level
 from epochcast.prior.real.schedule import FORMS, Outline, Schedule, constant, warmup
+from tests.checkout import RESEARCH, ROOT, in_a_checkout, research
 
-ROOT = Path(__file__).parents[1]
 DATA = ROOT.parent / "shared" / "data"
-
-IN_A_CHECKOUT = pytest.mark.skipif(not (ROOT / "docs").is_dir(), reason="documents and scripts are not shipped")
 
 STEPS = np.arange(1.0, 101.0)
 SMALLEST_P = 1e-5
@@ -747,22 +742,12 @@ def test_sample_grid_with_the_same_seed_is_equal() -> None:
 # The development curves ----------------------------------------------------------------------------------------------
 
 
-def script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "research" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up, and scripts each other
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module")
 def comparison() -> ModuleType:
-    return script("compare_real_prior")
+    return research("compare_real_prior")
 
 
-@IN_A_CHECKOUT
+@in_a_checkout
 @pytest.mark.parametrize(("gain", "still"), [(5e-9, True), (1e-6, False)], ids=["rounding", "a gain"])
 def test_curves_that_stand_still_end_where_still_prior_curves_do(comparison: ModuleType, gain, still) -> None:
     values = np.full((3, 20), 0.5)
@@ -774,7 +759,7 @@ def test_curves_that_stand_still_end_where_still_prior_curves_do(comparison: Mod
     assert (found["gain 3 recent movements"] != still).all()
 
 
-@IN_A_CHECKOUT
+@in_a_checkout
 def test_setbacks_of_smooth_and_of_rough_curves_are_counted_apart(comparison: ModuleType) -> None:
     smooth = np.linspace(0.0, 1.0, 20) ** 0.5
     turning = np.where(np.arange(20) > 10, smooth[10] - 0.05 * np.arange(20), smooth)
@@ -786,10 +771,10 @@ def test_setbacks_of_smooth_and_of_rough_curves_are_counted_apart(comparison: Mo
     assert np.isnan(comparison.setbacks([comparison.regular(smooth[None], metric.LOSS)])["rough, seen 40%"])
 
 
-@IN_A_CHECKOUT
+@in_a_checkout
 def test_weighing_finds_the_rate_that_curves_were_drawn_with(comparison: ModuleType) -> None:
     pytest.importorskip("sklearn")
-    weigh, rng = script("weigh_real_prior"), np.random.default_rng(30)
+    weigh, rng = research("weigh_real_prior"), np.random.default_rng(30)
     config = replace(real.RealPriorConfig(), loss=0.0, collapse_accuracy=0.3)
     curves = comparison.prior_curves(comparison.regular(np.zeros((1, 50)), metric.SHARE), 1_000, rng, config)
     sample = weigh.beside_prior([comparison.regular(curves, metric.SHARE)], 3_000, rng)
@@ -816,15 +801,15 @@ def test_prior_covers_a_collection_of_real_curves_and_the_papers_does_not(name: 
     assert covered(replace(BARE, paper=1.0)) < 0.93
 
 
-@IN_A_CHECKOUT
+@in_a_checkout
 def test_documented_rates_are_those_of_the_table() -> None:
     lines = (ROOT / "docs" / "real-prior.md").read_text(encoding="utf-8").splitlines()
     cells = [[cell.strip() for cell in line.split("|")] for line in lines if line.startswith("| `")]
     assert {row[1].strip("`"): float(row[2]) for row in cells} == RATES
 
 
-@IN_A_CHECKOUT
+@in_a_checkout
 def test_every_ingredient_is_drawn_in_a_picture() -> None:
-    script = (ROOT / "research" / "draw_real_prior.py").read_text(encoding="utf-8")
+    script = (RESEARCH / "draw_real_prior.py").read_text(encoding="utf-8")
     says_only_what_is_measured = {"paper_accuracy", "paper_loss"}
     assert {name for name in RATES if f'"{name}"' not in script} == says_only_what_is_measured

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import inspect
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,6 +19,7 @@ from epochcast.integrations.trials import Trials
 from epochcast.metric import Metric
 from epochcast.stopping import MIN_SHARE, MIN_STEPS, Stopper
 from epochcast.stopping.decision import too_early
+from tests.checkout import in_a_checkout, research
 
 RUNS = Path(ec.__file__).parent / "data" / "runs"
 CALLBACKS = ("catboost", "keras", "lightgbm", "lightning", "skorch", "transformers", "xgboost")
@@ -94,16 +93,10 @@ def test_digits_run_that_will_win_is_not_stopped_at_its_second_value() -> None:
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    path = Path(__file__).parents[1] / "research" / "wrong_stops.py"
-    spec = importlib.util.spec_from_file_location("wrong_stops", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+    return research("wrong_stops")
 
 
+@in_a_checkout
 def test_searches_on_digits_have_few_wrong_stops_where_two_values_have_many(script: ModuleType) -> None:
     losses = load("digits_bench").sets[1]
     task = script.Task.of(losses, "digits", ec.Forecaster(), 60)
@@ -113,6 +106,7 @@ def test_searches_on_digits_have_few_wrong_stops_where_two_values_have_many(scri
     assert usual.speedup > 1.5
 
 
+@in_a_checkout
 def test_runs_with_steps_of_their_own_are_held_to_the_same_rule(script: ModuleType) -> None:
     even = CurveSet.of("even", np.exp(-0.1 * np.arange(12.0)) * [[1.0], [0.9], [1.1]], Metric.named("loss"))
     regular = script.Task.of(even, "even", ec.Forecaster("stream"), 3)

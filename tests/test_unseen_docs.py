@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,15 @@ import pytest
 from epochcast.baselines import LastValue
 from epochcast.benchmarks import load
 from epochcast.experiments.real.scores import SHARES, CurveScores, score
+from tests.checkout import in_a_checkout, research
 
-RESEARCH = Path(__file__).resolve().parents[1] / "research"
+pytestmark = in_a_checkout
 RUNS = 6
 
 
 @pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(RESEARCH))
-    return importlib.import_module("unseen_docs")
+def script() -> Any:
+    return research("unseen_docs")
 
 
 def folder_of_runs(folder: Path, names: list[str], seed: int) -> Path:

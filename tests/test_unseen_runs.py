@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from epochcast.benchmarks import load
+from tests.checkout import RESEARCH, in_a_checkout
 
-SCRIPT = Path(__file__).parents[1] / "research" / "make_unseen_runs.py"
+SCRIPT = RESEARCH / "make_unseen_runs.py"
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not SCRIPT.is_file(), reason="needs a checkout of the repository")
+@in_a_checkout
 def test_every_task_leaves_curves_that_the_benchmarks_read(tmp_path: Path) -> None:
     subprocess.run([sys.executable, str(SCRIPT), str(tmp_path), "--runs", "2"], check=True, capture_output=True)
     for family, tasks in (("boosting", 5), ("networks", 4)):
