@@ -21,7 +21,7 @@ from epochcast.features.constants import (
     SURPRISE_MEAN,
     SURPRISE_SCALE,
 )
-from epochcast.features.run import Trail
+from epochcast.features.run import RunFeatures
 from epochcast.question import Input, Question
 from epochcast.rates import Rates
 from epochcast.special import log_softmax
@@ -66,7 +66,7 @@ class Codec:
         # A run of 300,000 iterations is read as one of 1,000 steps: the network has seen no longer ones.
         scale = min(LONGEST / planned, 1.0)
         rates = _rates_at(question, runs.steps, planned, scale)
-        whole = Trail.of(scale * runs.steps, runs.values, scale * planned, first, self._kinds(question), rates)
+        whole = RunFeatures.of(scale * runs.steps, runs.values, scale * planned, first, self._kinds(question), rates)
         asked = question.steps[:, None]
         ahead = _rates_at(question, asked, planned, scale)
         return whole.tokens, _decoder_inputs(whole.at(runs.lengths[:, None]), scale * asked, ahead)
@@ -76,7 +76,7 @@ class Codec:
         planned = float(self.grid or question.horizon)
         runs = self.runs(question)
         rates = _rates_at(question, runs.steps, planned)
-        whole = Trail.of(runs.steps, runs.values, planned, kinds=self._kinds(question), rates=rates)
+        whole = RunFeatures.of(runs.steps, runs.values, planned, kinds=self._kinds(question), rates=rates)
         return Finished(whole, int(runs.lengths[0] - question.runs.lengths[0]), question)
 
 
@@ -84,7 +84,7 @@ class Codec:
 class Finished:
     """Complete runs that can be asked about at any cutoff."""
 
-    whole: Trail
+    whole: RunFeatures
     before: int  # values of the untrained model that come first and are not counted: 0 or 1
     question: Question
 
@@ -104,7 +104,7 @@ def _rates_at(question: Question, steps: Array, horizon: float, scale: float = 1
     return None if question.schedule is None else question.schedule.at(steps, horizon, scale)
 
 
-def _decoder_inputs(seen: Trail, queries: Array, rates: Rates | None) -> DecoderInputs:
+def _decoder_inputs(seen: RunFeatures, queries: Array, rates: Rates | None) -> DecoderInputs:
     def read(raw: Raw) -> Mixture:
         logits, offsets, stretch, scale = _outputs(raw)
         log_unit = (np.log(seen.unit)[..., None] + scale)[..., None]

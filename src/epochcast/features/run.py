@@ -60,10 +60,10 @@ def running_mean(x: Array, decay: float) -> Array:
 
 
 @dataclass(frozen=True)
-class Trail:
+class RunFeatures:
     """A batch of runs, read at every cutoff 0..n: axes [run, cutoff]."""
 
-    tokens: Array  # [run, cutoff, TOKEN_FEATURES and those of rates that are told], from cutoff `first` on
+    tokens: Array  # [run, cutoff, TOKEN_FEATURES and those of learning rates, where known], from cutoff `first` on
     step: Array  # the newest step, 0 at the start
     gap: Array  # steps between the two newest values
     last: Array  # the newest value
@@ -71,7 +71,7 @@ class Trail:
     slopes: Array  # [run, cutoff, 2]: recent movement per step, over two memories
     horizon: float
     first: int = 0
-    rates: Rates | None = None  # learning rates, where any are told
+    rates: Rates | None = None  # learning rates, where any are known
 
     @classmethod
     def of(
@@ -82,11 +82,11 @@ class Trail:
         first: int = 0,
         kinds: Array | None = None,
         rates: Rates | None = None,
-    ) -> Trail:
+    ) -> RunFeatures:
         """Read values [run, n] at rising steps [run, n]; a value at step 0 is the untrained model's.
 
         `kinds` [run] says what was measured: LOSS, SHARE, or UNTOLD, which it is by default. `rates` are the learning
-        rates at the steps, where any are told.
+        rates at the steps, where any are known.
         Tokens before cutoff `first` are left out: they are known already to whoever asks for those of new values.
         """
         move = values[..., 1:] - values[..., :-1]
@@ -123,10 +123,10 @@ class Trail:
             rates=rates,
         )
 
-    def at(self, cutoffs: NDArray[np.int64]) -> Trail:
+    def at(self, cutoffs: NDArray[np.int64]) -> RunFeatures:
         """The same at some cutoffs [run or 1, cutoff]."""
         rows = np.arange(len(self.step))[:, None]
-        return Trail(
+        return RunFeatures(
             tokens=self.tokens[rows, cutoffs - self.first],
             step=self.step[rows, cutoffs],
             gap=self.gap[rows, cutoffs],
@@ -140,7 +140,7 @@ class Trail:
     def queries(self, steps: Array, rates: Rates | None = None) -> Array:
         """[run, cutoff, query, QUERY_FEATURES] of queried steps [run or 1, cutoff, query].
 
-        Learning rates at these steps, which only a trail with rates makes use of, add features of their own.
+        Learning rates at these steps, which only features with rates make use of, add columns of their own.
         """
         horizon = self.horizon
         newest, gap = np.maximum(self.step, 1e-3)[..., None], self.gap[..., None]
@@ -162,9 +162,9 @@ class Trail:
         fading = (newest + gap) * log_ratio
         slopes = self.slopes / self.unit[..., None]
         ahead_of_slopes = [
-            0.25 * np.arcsinh(slopes[..., i, None] * reach)
+            0.25 * np.arcsinh(slopes[..., i, None] * distance)
             for i in range(len(_SLOPE_DECAYS))
-            for reach in (ahead, fading)
+            for distance in (ahead, fading)
         ]
         features = _columns((*places, *ahead_of_slopes), np.broadcast_shapes(steps.shape, newest.shape))
         if rates is None or self.rates is None:

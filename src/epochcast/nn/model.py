@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from epochcast.errors import ConfigError
-from epochcast.features import run as trail
 from epochcast.features.constants import HIDDEN
+from epochcast.features.run import KIND_FEATURE, QUERY_FEATURES, TOKEN_FEATURES
 from epochcast.rates import RATE_QUERY_FEATURES, RATE_TOKEN_FEATURES
 
 Layout = Literal["set", "stream"]
@@ -35,7 +35,7 @@ class ModelConfig:
     hidden: int = 512
     outputs: int = 12  # bins or Gaussian components
     decoder: int = 256  # streaming: width of the decoder
-    rates: bool = False  # streaming: reads learning rates that it is told
+    rates: bool = False  # streaming: has inputs for learning rates
 
     def __post_init__(self) -> None:
         if self.layout not in ("set", "stream") or self.head not in ("bars", "mixture"):
@@ -49,12 +49,12 @@ class ModelConfig:
     @property
     def token_features(self) -> int:
         """Of a value, for a streaming network."""
-        return trail.TOKEN_FEATURES + RATE_TOKEN_FEATURES * self.rates
+        return TOKEN_FEATURES + RATE_TOKEN_FEATURES * self.rates
 
     @property
     def query_features(self) -> int:
         """Of a queried step, for a streaming network."""
-        return trail.QUERY_FEATURES + RATE_QUERY_FEATURES * self.rates
+        return QUERY_FEATURES + RATE_QUERY_FEATURES * self.rates
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -193,9 +193,9 @@ class StreamModel(nn.Module):
         self.decode_hidden = Linear(config.decoder, config.decoder)
         self.head = Linear(config.decoder, 3 * config.outputs + 1, zero=True)
         _spread_components(self.head, torch.linspace(-3.0, 3.0, config.outputs), 1.0)
-        with torch.no_grad():  # a network that is never told what is measured must not care
-            self.embed.weight[trail.KIND_FEATURE] = 0.0
-            self.from_cutoff.weight[trail.KIND_FEATURE] = 0.0
+        with torch.no_grad():  # a network that never sees what is measured must not care
+            self.embed.weight[KIND_FEATURE] = 0.0
+            self.from_cutoff.weight[KIND_FEATURE] = 0.0
 
     def encode(self, tokens: Tensor, past: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """States [batch, token, width] and all keys and values [layer, 2, batch, head, token, size]."""

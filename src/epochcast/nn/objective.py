@@ -24,7 +24,7 @@ from epochcast.features.constants import (
     SURPRISE_MEAN,
     SURPRISE_SCALE,
 )
-from epochcast.features.run import Trail
+from epochcast.features.run import RunFeatures
 from epochcast.nn.batch import BatchSampler, Targets, TrainingBatch, paper_validation
 from epochcast.nn.model import ModelConfig, SetModel, StreamModel
 from epochcast.prior.paper import Draw
@@ -193,7 +193,7 @@ class StreamObjective:
         """Log-density [draw, run, cutoff, query] of later values, by their index [cutoff, query]."""
         steps = np.broadcast_to(batch.steps, batch.values.shape)
         rates = batch.rates if self.network.config.rates else None
-        whole = Trail.of(steps, batch.values, batch.horizon, kinds=batch.kinds, rates=rates)
+        whole = RunFeatures.of(steps, batch.values, batch.horizon, kinds=batch.kinds, rates=rates)
         asked = batch.steps[queries][None]
         log_weights, means, log_scales = self._answer(
             whole, cutoffs[None], asked, rates and rates[queries], coarse=self.precision == "bfloat16"
@@ -203,7 +203,7 @@ class StreamObjective:
 
     def _answer(
         self,
-        whole: Trail,
+        whole: RunFeatures,
         cutoffs: NDArray[np.int64],
         queries: Array,
         rates: Rates | None = None,
@@ -233,7 +233,7 @@ class StreamObjective:
         horizon = values.shape[1]
         steps = np.broadcast_to(np.arange(1.0, cutoff + 1.0), (len(values), cutoff))
         queries = np.arange(cutoff + 1.0, horizon + 1.0)[None, None]
-        answer = self._answer(Trail.of(steps, values[:, :cutoff], float(horizon)), np.array([[cutoff]]), queries)
+        answer = self._answer(RunFeatures.of(steps, values[:, :cutoff], float(horizon)), np.array([[cutoff]]), queries)
         return Mixture(*(part[:, 0].double().cpu().numpy() for part in answer))
 
     def validation(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:

@@ -32,7 +32,7 @@ from epochcast.runtime.weights import read_safetensors, write_safetensors
 EVALUATED_AT = (0.1, 0.2, 0.4, 0.8)
 _VALIDATION_SEED = 2**31 - 1
 _BORDERS_SEED = 2**31 - 2
-# Rows of weights that a network which is told learning rates has more than one which is not.
+# Rows of weights that a network with inputs for learning rates has more than one without.
 _OF_RATES = {
     "embed.weight": RATE_TOKEN_FEATURES,
     "from_cutoff.weight": RATE_TOKEN_FEATURES,
