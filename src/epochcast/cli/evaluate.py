@@ -19,7 +19,7 @@ from epochcast.cli.options import (
     ModelOption,
     MonitorOption,
     SoftOption,
-    whole,
+    horizon_of_logs,
 )
 from epochcast.console import as_json as json_text
 from epochcast.console import floats, make_folder, progress, words
@@ -47,14 +47,7 @@ def evaluate_real(
     minimize: MinimizeOption = None,
     hard: HardOption = None,
     soft: SoftOption = None,
-    horizon: Annotated[
-        int | None,
-        typer.Option(
-            parser=whole,
-            metavar="INTEGER",
-            help="of logs: the step at which runs were to end; each one's own last by default",
-        ),
-    ] = None,
+    horizon: Annotated[int | None, horizon_of_logs("each one's own last")] = None,
     seed: Annotated[int, typer.Option(min=0, help="seed of the curves")] = 0,
     jobs: Annotated[int, typer.Option(help="processes to compute with")] = 1,
     cache: Annotated[Path | None, typer.Option(help="file of finished scores, to go on from")] = None,
@@ -99,14 +92,7 @@ def evaluate_stopping(
     minimize: MinimizeOption = None,
     hard: HardOption = None,
     soft: SoftOption = None,
-    horizon: Annotated[
-        int | None,
-        typer.Option(
-            parser=whole,
-            metavar="INTEGER",
-            help="of logs: the step at which runs were to end; that of the longest by default",
-        ),
-    ] = None,
+    horizon: Annotated[int | None, horizon_of_logs("that of the longest")] = None,
     confidence: Annotated[str, typer.Option(help="confidences of the rule")] = "0.9,0.95,0.99,0.999",
     orders: Annotated[int, typer.Option(help="random orders of the runs, per task")] = 40,
     curves: Annotated[int | None, typer.Option(help="runs per task, drawn at random; all by default")] = None,

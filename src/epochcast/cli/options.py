@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -33,6 +33,14 @@ HorizonOption = Annotated[
     int,
     typer.Option("--horizon", parser=whole, metavar="INTEGER", help="the step at which the run is planned to end"),
 ]
+
+
+def horizon_of_logs(otherwise: str) -> Any:
+    """The option for finished runs, whose horizon may be left to their logs."""
+    text = f"of logs: the step at which runs were to end; {otherwise} by default"
+    return typer.Option("--horizon", parser=whole, metavar="INTEGER", help=text)
+
+
 ModelOption = Annotated[str, typer.Option("--model", help="a shipped model, or the path of an .onnx file")]
 ScheduleOption = Annotated[
     str | None,
