@@ -1,4 +1,4 @@
-"""What a logged name measures: `val_acc` is an accuracy, `validation_0-logloss` a log loss."""
+"""The metric of a logged name, as its user, its name and the framework say it; where these disagree, that is an error."""
 
 from __future__ import annotations
 
