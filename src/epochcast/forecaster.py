@@ -89,8 +89,8 @@ class Forecaster:
 
         `steps` says where the values were measured (1, 2, 3, ... by default; a value at step 0 is the untrained
         model's). `untrained` is the metric of the untrained model, where it was not measured at step 0; a metric that
-        leaves its soft bounds open, such as a loss, takes them from it. `at` asks for certain future steps instead of
-        all.
+        leaves its soft bounds open, such as a loss, takes them from it, and where neither the metric nor the model
+        makes use of it, it is refused. `at` asks for certain future steps instead of all.
         """
         metric = as_metric(metric)
         seen = seen_of(values, steps, metric, missing=missing, untrained=untrained)
