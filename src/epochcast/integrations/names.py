@@ -1,4 +1,4 @@
-"""The metric of a logged name, as its user, its name and the framework say it; where these disagree, that is an error."""
+"""The metric of a logged name, as its user, the name itself and the framework say it."""
 
 from __future__ import annotations
 
