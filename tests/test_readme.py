@@ -57,7 +57,8 @@ def test_command_of_the_readme_has_options_that_there_are(command: str) -> None:
     for depth in (2, 1):
         done = subprocess.run(
             [sys.executable, "-m", "epochcast.cli", *commands[:depth], "--help"],
-            capture_output=True, text=True, check=False, env={**os.environ, "COLUMNS": "200", "TERM": "dumb", "NO_COLOR": "1"},
+            capture_output=True, text=True, check=False,
+            env={**os.environ, "COLUMNS": "200", "TERM": "dumb", "NO_COLOR": "1"},
         )  # fmt: skip
         if done.returncode == 0:
             break
