@@ -48,7 +48,8 @@ class Case:
         steps = options.pop("steps", None)
         stream = model.stream(self.horizon, self.metric, **options)
         return [
-            stream.update(value, step=None if steps is None else steps[index]) for index, value in enumerate(self.values)
+            stream.update(value, step=None if steps is None else steps[index])
+            for index, value in enumerate(self.values)
         ]
 
     def row(self, index: int) -> Callable[[], ec.Forecast] | None:

@@ -25,16 +25,24 @@ def log(tmp_path):
     return str(path)
 
 
-def test_forecast_takes_the_options_of_watch(log):
+@pytest.mark.parametrize(
+    ("former", "note"),
+    [
+        (("--column", "val_acc", "--metric", "accuracy"), "--column will go; say --monitor val_acc"),
+        (("--metric", "val_acc", "--kind", "accuracy"), "--kind will go; say --monitor val_acc --metric accuracy"),
+    ],
+)
+def test_former_options_mean_the_same_and_say_that_they_will_go(log, former, note):
     common = ("forecast", log, "--horizon", "60", "--json")
-    own = run(*common, "--column", "val_acc", "--metric", "accuracy")
-    watched = run(*common, "--metric", "val_acc", "--kind", "accuracy")
-    assert watched.returncode == 0
-    assert watched.stdout == own.stdout
+    own, old = run(*common, "--monitor", "val_acc", "--metric", "accuracy"), run(*common, *former)
+    assert (own.returncode, old.returncode) == (0, 0)
+    assert old.stdout == own.stdout
+    assert f"note: {note}\n" in old.stderr
+    assert "will go" not in own.stderr
 
 
 def test_forecast_of_a_column_prints_a_fan_chart_and_the_end(log):
-    result = run("forecast", log, "--column", "val_acc", "--metric", "accuracy", "--horizon", "100", "--best", "0.9")
+    result = run("forecast", log, "--monitor", "val_acc", "--metric", "accuracy", "--horizon", "100", "--best", "0.9")
     assert result.returncode == 0, result.stderr
     assert "accuracy at step 100" in result.stdout
     assert "probability to beat 0.9" in result.stdout
@@ -42,7 +50,7 @@ def test_forecast_of_a_column_prints_a_fan_chart_and_the_end(log):
 
 
 def test_forecast_as_json_holds_ordered_quantiles_of_all_future_steps(log):
-    result = run("forecast", log, "--column", "val_acc", "--metric", "accuracy", "--horizon", "60", "--json")
+    result = run("forecast", log, "--monitor", "val_acc", "--metric", "accuracy", "--horizon", "60", "--json")
     data = json.loads(result.stdout)
     assert data["steps"] == list(range(31, 61))
     assert data["quantiles"]["0.050"][-1] < data["median"][-1] < data["quantiles"]["0.950"][-1]
@@ -85,7 +93,7 @@ def test_forecast_with_a_missing_value_names_the_option_that_leaves_it_out():
 
 def test_forecast_writes_a_plot(log, tmp_path):
     picture = tmp_path / "fan.png"
-    arguments = ("--column", "val_acc", "--metric", "accuracy", "--horizon", "60", "--cutoff", "10")
+    arguments = ("--monitor", "val_acc", "--metric", "accuracy", "--horizon", "60", "--cutoff", "10")
     result = run("forecast", log, *arguments, "--plot", str(picture))
     assert result.returncode == 0, result.stderr
     assert picture.stat().st_size > 10_000
@@ -95,13 +103,12 @@ def test_forecast_writes_a_plot(log, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--column", "acc", "--metric", "accuracy", "--horizon", "50"), "val_acc"),
-        (("--column", "val_acc", "--metric", "acc", "--horizon", "50"), "'acc' is unknown"),
-        (("--column", "val_acc", "--metric", "accuracy", "--horizon", "20"), "past the horizon"),
-        (("--column", "a", "--metric", "b", "--kind", "accuracy", "--horizon", "50"), "leave --column a out"),
-        (("--column", "val_acc", "--metric", "accuracy", "--horizon", "50", "--model", "gpt"), "'gpt' is unknown"),
-        (("--column", "val_acc", "--metric", "accuracy", "--horizon", "50", "--cutoff", "99"), "cutoff=99"),
-        (("--column", "val_acc", "--metric", "accuracy", "--horizon", "50", "--schedule", "cosin"), "choose constant"),
+        (("--monitor", "acc", "--metric", "accuracy", "--horizon", "50"), "val_acc"),
+        (("--monitor", "val_acc", "--metric", "acc", "--horizon", "50"), "'acc' is unknown"),
+        (("--monitor", "val_acc", "--metric", "accuracy", "--horizon", "20"), "past the horizon"),
+        (("--monitor", "val_acc", "--metric", "accuracy", "--horizon", "50", "--model", "gpt"), "'gpt' is unknown"),
+        (("--monitor", "val_acc", "--metric", "accuracy", "--horizon", "50", "--cutoff", "99"), "cutoff=99"),
+        (("--monitor", "val_acc", "--metric", "accuracy", "--horizon", "50", "--schedule", "cosin"), "choose constant"),
     ],
 )
 def test_forecast_with_a_mistake_says_so_in_one_line(log, arguments, message):
@@ -110,6 +117,12 @@ def test_forecast_with_a_mistake_says_so_in_one_line(log, arguments, message):
     assert result.stderr.startswith("epochcast: ")
     assert message in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_forecast_with_former_and_present_options_that_say_the_same_is_refused(log):
+    result = run("forecast", log, "--monitor", "a", "--metric", "b", "--kind", "accuracy", "--horizon", "50")
+    assert result.returncode == 2
+    assert "epochcast: --kind accuracy and --metric b say the same; leave --kind out" in result.stderr
 
 
 def test_forecast_of_a_missing_file_names_it(tmp_path):

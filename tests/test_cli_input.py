@@ -36,14 +36,14 @@ def test_version_is_that_of_the_package() -> None:
 
 
 def test_step_column_is_told_by_a_note(table: str) -> None:
-    result = command("forecast", table, "--column", "val_acc", "--horizon", "50", "--json")
+    result = command("forecast", table, "--monitor", "val_acc", "--horizon", "50", "--json")
     assert "note: steps are counted by column 'epoch'" in result.err
     assert result.answer["step_column"] == "epoch"
     assert result.answer["steps"][0] == 7
 
 
 def test_step_column_by_name_is_taken(table: str) -> None:
-    chosen = ("--column", "val_acc", "--step-column", "seen")
+    chosen = ("--monitor", "val_acc", "--step-column", "seen")
     result = command("forecast", table, *chosen, "--horizon", "700", "--json")
     assert "note: steps are counted by column 'seen'" in result.err
     assert result.answer["steps"][0] == 601
@@ -89,7 +89,7 @@ def test_download_of_tensorboard_and_history_of_keras_are_read(tmp_path: Path) -
     history.write_text(json.dumps({"loss": [2.0, 1.0], "val_accuracy": [0.5, 0.6]}, indent=1))
     found = command("forecast", str(download), "--metric", "accuracy", "--horizon", "70", "--json").answer
     assert found["steps"][0] == 61
-    found = command("forecast", str(history), "--column", "val_accuracy", "--horizon", "9", "--json").answer
+    found = command("forecast", str(history), "--monitor", "val_accuracy", "--horizon", "9", "--json").answer
     assert (found["steps"][0], found["metric"]) == (3, "accuracy")
 
 
@@ -100,7 +100,7 @@ def test_download_of_tensorboard_and_history_of_keras_are_read(tmp_path: Path) -
     ("column", "metric", "better"), [("val_acc", "accuracy", "larger"), ("val_loss", "loss", "smaller")]
 )
 def test_metric_left_out_is_what_the_column_says(table: str, column: str, metric: str, better: str) -> None:
-    common = ("forecast", table, "--column", column, "--horizon", "50", "--json")
+    common = ("forecast", table, "--monitor", column, "--horizon", "50", "--json")
     guessed, told = command(*common), command(*common, "--metric", metric)
     assert guessed.answer["median"] == told.answer["median"]
     assert f"note: {column} is taken for {metric} by its name" in guessed.err
@@ -172,7 +172,7 @@ def test_watch_takes_the_kind_from_the_name_of_the_metric(tmp_path: Path) -> Non
     result = command("watch", str(tmp_path), "--metric", "val_acc", "--horizon", "9", "--once", "--json")
     assert result.answer["kind"] == "accuracy"
     refused = command("watch", str(tmp_path), "--metric", "flux", "--horizon", "9", "--once")
-    assert "what 'flux' measures is not known from its name; give --kind" in refused.err
+    assert "what 'flux' measures is not known from its name; give --metric" in refused.err
 
 
 # --- warnings and JSON ------------------------------------------------------------------------------------------------

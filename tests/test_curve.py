@@ -61,7 +61,7 @@ BAD_CURVES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "at-the-horizon": (lambda: before(3), ("step 3", "horizon=3", "nothing is left", "raise the horizon")),
     "past-the-horizon": (lambda: before(2), ("step 3", "horizon=2", "past the horizon", "raise the horizon")),
     "past-the-horizon-in-a-batch": (lambda: before(3, [[0.1], [0.1] * 4]), ("curve 1", "step 4")),
-    "horizon-too-short": (lambda: before(1), ("horizon=1", "at least 2")),
+    "horizon-too-short": (lambda: before(1), ("horizon=1", "whole number of steps, 2 to")),
     "horizon-nan": (lambda: before(NAN), ("horizon=nan",)),
     "horizon-infinite": (lambda: before(INF), ("horizon=inf",)),
     "horizon-text": (lambda: before("100"), ("horizon='100'",)),

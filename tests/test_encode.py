@@ -239,9 +239,7 @@ def test_finished_runs_of_which_some_have_a_value_before_training_are_forecast_a
 ) -> None:
     values = finished(4) if metric == "accuracy" else 2.0 - finished(4)
     runs = [ec.Run(run, untrained=start if i % 2 else None) for i, run in enumerate(values)]
-    given = (
-        runs if own else [run if i % 2 == 0 else ec.Run([start, *values[i]], range(9)) for i, run in enumerate(runs)]
-    )
+    begun = [ec.Run([start, *values[i]], range(9)) if i % 2 else run for i, run in enumerate(runs)]
     forecaster, together = ec.Forecaster(), FinishedRuns.of(runs if own else begun, metric)
     assert together.horizon == 8
     cutoffs = 0

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from epochcast.baselines import LastValue
 from epochcast.benchmarks import CurveSet, digits_bench
 from epochcast.cli.commands import app
-from epochcast.distributions import Array, Bars, Distribution, Mixture
+from epochcast.distributions import Bars, Distribution, Mixture
 from epochcast.errors import InputError
 from epochcast.experiments import harness
 from epochcast.experiments.crps import crps
@@ -131,22 +131,21 @@ def test_score_of_curves_with_own_horizons_equals_that_of_each_alone() -> None:
 def test_engine_that_reads_the_untrained_value_is_shown_it() -> None:
     class Looker(LastValue):
         reads: frozenset[Input] = frozenset({"untrained"})
-        shown: Array | None = None
-        first_steps: Array | None = None
+        shown: tuple[float, ...] = ()
 
         def predict(self, question: Question) -> Mixture:
-            self.shown = question.untrained
-            self.first_steps = question.with_untrained_at_zero().steps[:, 0]
+            assert question.untrained is not None
+            self.shown += tuple(question.untrained)
+            begun = question.with_untrained_at_zero()
+            assert (begun.steps[:, 0] == 0.0).all()
+            np.testing.assert_array_equal(begun.values[:, 0], question.untrained)
             return super().predict(question)
 
     looker, curves = Looker(), digits_bench().sample(5)
     real.score(looker, curves, 0.5)
-    assert looker.shown is not None
     assert curves.untrained is not None
     wanted = [curves.normalizer(row).forward(curves.untrained[row]) for row in range(len(curves))]
-    np.testing.assert_allclose(looker.shown, wanted)
-    assert looker.first_steps is not None
-    assert (looker.first_steps == 0.0).all()
+    np.testing.assert_allclose(np.sort(looker.shown), np.sort(wanted))
 
 
 def test_engine_with_a_grid_gets_long_curves_thinned() -> None:
@@ -209,10 +208,11 @@ def test_study_key_changes_with_curves_cutoff_and_engine() -> None:
     others = [
         replace(item, curves=digits_bench("log_loss").sample(3)),
         replace(item, share=0.4),
-        replace(item, engine=entrants[1]),
+        replace(item, entrant=entrants[1]),
         replace(item, seed=1),
+        replace(item, past=digits_bench("log_loss").sample(3)),
     ]
-    assert len({item.key, *(other.key for other in others)}) == 5
+    assert len({item.key, *(other.key for other in others)}) == 6
     assert replace(item).key == item.key
 
 
@@ -350,14 +350,14 @@ def test_command_with_a_horizon_cuts_all_logs_there_and_tells_how_many_it_used(l
 
 def test_command_with_a_metric_of_its_own_repeats_it_in_the_report(logs: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    own = ["--metric", "val_acc", "--kind", "mine", "--maximize", "--hard=-1,2", "--soft", "0,1", "--horizon", "300"]
+    own = ["--monitor", "val_acc", "--metric", "mine", "--maximize", "--hard=-1,2", "--soft", "0,1", "--horizon", "300"]
     command = ["evaluate", "real", "--data", str(logs), "--engines", "last-value", "--cutoffs", "0.02"]
     CliRunner().invoke(app, [*command, *own, "--out", str(tmp_path / "out")], catch_exceptions=False)
     text = (tmp_path / "out" / "real-curves.md").read_text(encoding="utf-8")
-    assert "--metric val_acc --maximize --kind mine --hard -1,2 --soft 0,1 --horizon 300" in text
+    assert "--monitor val_acc --maximize --metric mine --hard -1,2 --soft 0,1 --horizon 300" in text
 
 
-def test_command_with_a_column_that_tells_nothing_asks_for_its_kind(tmp_path: Path) -> None:
+def test_command_with_a_column_that_tells_nothing_asks_what_it_measures(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("epoch,flux\n1,0.5\n2,0.6\n")
-    with pytest.raises(InputError, match=r"'flux' measures is not known .*--kind"):
+    with pytest.raises(InputError, match=r"'flux' measures is not known .*--metric.*--monitor"):
         CliRunner().invoke(app, ["evaluate", "real", "--data", str(tmp_path)], catch_exceptions=False)

@@ -391,12 +391,12 @@ def logs(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("options", "horizon", "short"), [([], 12, "1 of them end"), (["--horizon", "5", "--kind", "accuracy"], 5, None)]
+    ("options", "horizon", "short"), [([], 12, "1 of them end"), (["--horizon", "5", "--metric", "accuracy"], 5, None)]
 )
 def test_command_replays_logs_with_the_options_of_evaluate_real(
     logs: Path, options: list[str], horizon: int, short: str | None
 ) -> None:
-    common = ["evaluate", "stopping", "--data", str(logs), "--metric", "val_acc", "--model", "last-value"]
+    common = ["evaluate", "stopping", "--data", str(logs), "--monitor", "val_acc", "--model", "last-value"]
     result = CliRunner().invoke(app, [*common, "--orders", "2", "--confidence", "0.95", "--json", *options])
     assert result.exit_code == 0, result.output
     rows = json.loads(result.stdout)

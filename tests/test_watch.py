@@ -457,7 +457,7 @@ def test_refresh_all_runs_of_another_kind_says_why(tmp_path: Path) -> None:
     ],
 )
 def test_watcher_unusable_option_raises(changes: dict[str, object], named: str, tmp_path: Path) -> None:
-    options = {"column": "val_acc", "metric": "accuracy", "horizon": 10, **changes}
+    options = {"monitor": "val_acc", "metric": "accuracy", "horizon": 10, **changes}
     with pytest.raises(EpochcastError, match=named):
         Watcher(tmp_path, **options)  # type: ignore[arg-type]
 
@@ -588,7 +588,17 @@ def test_show_interval_not_positive_raises(tmp_path: Path) -> None:
 
 
 def command(root: Path, *options: str) -> list[str]:
-    arguments = ["watch", str(root), "--metric", "val_acc", "--kind", "accuracy", "--horizon", str(HORIZON), *options]
+    arguments = [
+        "watch",
+        str(root),
+        "--monitor",
+        "val_acc",
+        "--metric",
+        "accuracy",
+        "--horizon",
+        str(HORIZON),
+        *options,
+    ]
     return [sys.executable, "-m", "epochcast.cli", *arguments]
 
 

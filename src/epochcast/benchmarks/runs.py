@@ -67,7 +67,7 @@ def _measured(column: str, kind: Metric | str | None) -> Metric:
     if metric_by_name(column) is None:
         raise InputError(
             f"what {column!r} measures is not known from its name; say it with kind= (--metric), one of "
-            f"{', '.join(metric_names())}, or name another column with metric= (--metric)"
+            f"{', '.join(metric_names())}, or name another column with metric= (--monitor)"
         )
     return Metric.named(column) if column in metric_names() else metric_from(column)
 

@@ -38,6 +38,8 @@ from epochcast.forecast import Forecast
 from epochcast.forecaster import Forecaster
 from epochcast.logs import Column, read_column
 from epochcast.logs.csv import PLAIN_COLUMN
+from epochcast.logs.run import UnknownColumnError
+from epochcast.metric import metric_names
 from epochcast.plots import check_picture, save_picture
 
 _NARROWEST, _WIDEST, _MARGIN = 20, 90, 12  # of a chart, in characters
@@ -79,9 +81,16 @@ def forecast(
     """Forecast the rest of a run from its first values."""
     if plot is not None:
         check_picture(plot)
+    given = metric
     if (minimize, hard, soft) == (None, None, None) or kind is not None or column is not None:  # else of one's own
         monitor, metric = monitored(monitor, metric, kind, column)
-    series = _checked(read_column(_readable(source), monitor, step_column=step_column, run=run), source, cutoff)
+    try:
+        series = _checked(read_column(_readable(source), monitor, step_column=step_column, run=run), source, cutoff)
+    except UnknownColumnError as error:
+        if metric is not None or monitor != given:
+            raise
+        # A name that was given as --metric may be meant as either.
+        raise InputError(f"metric {given!r} is unknown; choose from {', '.join(metric_names())}; {error}") from None
     told = MetricWords(metric, minimize, hard, soft)
     measured = told.metric(series.name)
     slow = model in SAMPLERS

@@ -17,6 +17,10 @@ _NAMES_LISTED = 40
 _LONGEST_NAME_SHOWN = 100
 
 
+class UnknownColumnError(InputError):
+    """A log has no metric of the name asked for."""
+
+
 class Series(NamedTuple):
     """One metric of a run: finite, growing steps, and a value at each. Values may be nan or infinite, as logged."""
 
@@ -40,7 +44,8 @@ class Run:
         """The metric of that name, or the only one there is."""
         if name is not None:
             if name not in self.metrics:
-                raise InputError(f"{self.path} has no column {shown(name)}; it has {list_names(self.metrics)}")
+                known = list_names(self.metrics)
+                raise UnknownColumnError(f"{self.path} has no column {shown(name)}; it has {known}")
             return name, self.metrics[name]
         if not self.metrics:
             raise InputError(f"{self.path} has no column of numbers; give one value per line, or a table with a header")
