@@ -123,7 +123,6 @@ def test_metric_of_ones_own_stays_in_its_bounds() -> None:
     assert found["quantiles"]["0.025"][-1] < found["median"][-1] < found["quantiles"]["0.975"][-1]
 
 
-@pytest.mark.xfail(reason="a metric without bounds needs a scale that follows the run", strict=False)
 def test_metric_reward_follows_the_scale_of_the_run() -> None:
     numbers = "\n".join(str(-200.0 + 190.0 * (1.0 - 0.8**step)) for step in range(1, 13))
     found = command("forecast", "-", "--metric", "reward", "--horizon", "60", "--json", stdin=numbers).answer

@@ -12,7 +12,7 @@ import json
 import os
 import re
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -30,6 +30,8 @@ DEFAULT = "default"
 GRAPH_DIGEST = "graph_sha256"  # in the header of weights: which graph belongs to them
 # The second key tells a header whose first was damaged from that of an older file, which has neither.
 _DIGEST, _DIGEST_OF = "sha256", "sha256_of"
+_LARGEST_SIZE = 1_000_000  # of anything in a network
+_LONGEST_SHOWN = 200
 _NAME = re.compile(r"^[a-z0-9][a-z0-9._-]*$")
 
 
@@ -80,6 +82,41 @@ def _digest(arrays: Mapping[str, NDArray[np.generic]], header: Mapping[str, str]
     return digest.hexdigest()
 
 
+def _is_size(value: Any) -> bool:
+    return type(value) is int and 1 <= value <= _LARGEST_SIZE
+
+
+# What inference needs to know of a network, and what it may be.
+_CONFIG: dict[str, Callable[[Any], bool]] = {
+    "prior": lambda value: isinstance(value, str),
+    "horizon": lambda value: _is_size(value) and value >= 2,
+}
+_MODEL: dict[str, Callable[[Any], bool]] = {
+    "layout": lambda value: value in ("set", "stream"),
+    "head": lambda value: value in ("bars", "mixture"),
+    "layers": _is_size,
+    "width": _is_size,
+    "heads": _is_size,
+    "rates": lambda value: value in (None, True, False),  # older ones say nothing of it
+}
+
+
+def config_of(weights: Path, header: Mapping[str, str]) -> dict[str, Any]:
+    """The configuration in the header of weights: all that inference reads of it is there and makes sense."""
+    try:
+        config: dict[str, Any] = json.loads(header["config"])
+        model = config["model"]
+        wrong = [f"{key}={reprlib.repr(config.get(key))}" for key, fits in _CONFIG.items() if not fits(config.get(key))]
+        wrong += [f"{key}={reprlib.repr(model.get(key))}" for key, fits in _MODEL.items() if not fits(model.get(key))]
+        if not wrong and model["width"] % model["heads"]:
+            wrong = [f"width={model['width']}, which is no multiple of heads={model['heads']}"]
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        raise WeightsError(f"{weights} does not say which network it belongs to; export it again") from None
+    if wrong:
+        raise WeightsError(f"{weights} describes no network: {', '.join(wrong)}; export it again")
+    return config
+
+
 @dataclass(frozen=True)
 class ModelFiles:
     """Where a model lies on the disk, and what its card says."""
@@ -120,11 +157,11 @@ def find(name: str | Path) -> ModelFiles:
     if isinstance(name, Path) or name.endswith(".onnx"):
         return _own(Path(name))
     if not _NAME.match(name):
-        raise WeightsError(f"model name {reprlib.repr(name)} must match {_NAME.pattern}")
+        raise WeightsError(f"model name {_shown(name)!r} must match {_NAME.pattern}")
     known = registry()
     name = known["default"] if name == DEFAULT else name
     if name not in known["models"]:
-        raise WeightsError(f"model {reprlib.repr(name)} is unknown; shipped are {', '.join(models())}")
+        raise WeightsError(f"model {_shown(name)!r} is unknown; shipped are {', '.join(models())}")
     entry = known["models"][name]
     for file, digest in entry["sha256"].items():
         _check_digest(FOLDER / file, digest)
@@ -135,9 +172,9 @@ def _own(graph: Path) -> ModelFiles:
     """A model of one's own; its weights say which graph belongs to them, unless they are older than that."""
     weights = graph.with_suffix(".safetensors")
     for file in (graph, weights):
-        if not _is_file(file):
-            shown = reprlib.repr(str(file)) if len(str(file)) > 1_000 else file
-            raise WeightsError(f"{shown} does not exist; train a model with: epochcast train --out FOLDER")
+        if not os.path.isfile(file):  # unlike Path.is_file it answers for names too long for the system, too
+            folder = _shown(graph.parent)
+            raise WeightsError(f"{_shown(file)} does not exist; train a model with: epochcast train --out {folder}")
     _, header = read_safetensors(weights)
     found = hashlib.sha256(graph.read_bytes()).hexdigest()
     wanted = header.get(GRAPH_DIGEST, found)
@@ -149,11 +186,10 @@ def _own(graph: Path) -> ModelFiles:
     return ModelFiles(graph.stem, graph, weights, {})
 
 
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # a name that no file can have
-        return False
+def _shown(name: str | Path) -> str:
+    """A name for an error message, cut where it is too long to read."""
+    text = str(name)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 @cache  # once per process: a file that ships does not change under a running program

@@ -137,8 +137,8 @@ class Collector:
             name,
             values,
             [metric_of(task) for task in task_names],
-            # Runs of their own lengths have steps of their own: each is thinned by itself.
-            steps=steps if own_horizons else _shared(steps),
+            # Runs of different horizons have steps of their own: each is thinned by itself.
+            steps=steps if own_horizons and len(np.unique(last)) > 1 else _shared(steps),
             horizons=horizon if horizon is not None else last if own_horizons else _longest(last, task),
             task=task,
             task_names=task_names,

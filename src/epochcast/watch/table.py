@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 
@@ -13,6 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from epochcast.console import as_json as json_text
 from epochcast.errors import InputError
 from epochcast.logs.run import printable, shown
 from epochcast.watch.snapshot import Row, Snapshot, Verdict
@@ -100,7 +100,7 @@ def _fitting(snapshot: Snapshot, console: Console) -> RenderableType:
 
 def _write(snapshot: Snapshot, console: Console, as_json: bool) -> None:
     if as_json:
-        console.file.write(json.dumps(snapshot.to_dict(), allow_nan=False) + "\n")
+        console.file.write(json_text(snapshot.to_dict()) + "\n")
         console.file.flush()
     else:
         console.print(render(snapshot, console.width))
