@@ -232,12 +232,7 @@ class Search(ABC):
             settings = {**later, **fields(state.get("settings"), {*cls._settings} - {*later}, "settings")}
             search = cls(**{**settings, "metric": metric_of(settings["metric"])}, **extras)
             search._restore(state)
-        except (
-            KeyError,
-            TypeError,
-            AttributeError,
-            ValueError,
-        ) as error:  # of ours the last; a rule of your own has any
+        except (KeyError, TypeError, AttributeError, ValueError) as error:  # a rule of your own may raise any
             raise ConfigError(f"the saved state of a {cls.rule} cannot be used: {error}") from error
         return search
 
