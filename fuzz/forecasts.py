@@ -136,7 +136,7 @@ def check_futures(f: ec.Forecast) -> None:
     paths = np.asarray(f.paths(4, seed=2))
     promise(np.isfinite(paths), "paths are not finite", paths)
     promise((paths >= f.metric.hard[0]) & (paths <= f.metric.hard[1]), "paths are out of bounds", paths)
-    chance = np.asarray(f.prob_ever(float(np.ravel(f.median())[-1])))
+    chance = np.asarray(f.prob_ever(float(np.ravel(f.median())[-1]), n=20))
     promise((chance >= 0.0) & (chance <= 1.0), "prob_ever is no probability", chance)
 
 
