@@ -297,6 +297,7 @@ def _frame(rng: Rng, values: Any) -> Any:
     import pandas
 
     columns = int(rng.integers(1, 4))
+    values = values if columns == 1 else values[:20]  # each row is a run
     return pandas.DataFrame({f"run{i}": values for i in range(columns)})
 
 

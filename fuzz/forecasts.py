@@ -31,7 +31,7 @@ import epochcast as ec
 from epochcast.errors import StrongContradictionWarning
 
 LEVELS = [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99]
-TOLERANCE = 1e-5  # between a run of a batch and the same run alone, of ranks or of the range: float32 is no finer
+TOLERANCE = 5e-5  # between a run of a batch and the same run alone, of ranks or of the range: float32 is no finer
 SLOWEST = 20  # seconds of processor time; longer counts as endless
 MOST_MEMORY = 12 * 2**30  # bytes of address space, most of which torch takes without using it
 SHOWN = 20
@@ -136,7 +136,7 @@ def check_futures(f: ec.Forecast) -> None:
     paths = np.asarray(f.paths(4, seed=2))
     promise(np.isfinite(paths), "paths are not finite", paths)
     promise((paths >= f.metric.hard[0]) & (paths <= f.metric.hard[1]), "paths are out of bounds", paths)
-    chance = np.asarray(f.prob_ever(float(np.ravel(f.median())[-1])))
+    chance = np.asarray(f.prob_ever(float(np.ravel(f.median())[-1]), n=20))
     promise((chance >= 0.0) & (chance <= 1.0), "prob_ever is no probability", chance)
 
 
@@ -160,6 +160,13 @@ def distance(one: ec.Forecast, other: ec.Forecast) -> float:
 
 def run(case: Case, rng: np.random.Generator, tally: Tally) -> None:
     forecasts = case.forecast()
+    try:
+        check(case, forecasts, rng, tally)
+    except ec.EpochcastError as error:  # once there is a forecast, it takes every sound question
+        raise PromiseError(f"a sound question is refused, {' '.join(str(error).split()[-4:])}: {error}") from error
+
+
+def check(case: Case, forecasts: list[ec.Forecast], rng: np.random.Generator, tally: Tally) -> None:
     for f in forecasts[-1:] if len(forecasts) > 3 else forecasts:
         check_answers(f, rng)
         answered(lambda f=f: check_answers(f.final, rng))
