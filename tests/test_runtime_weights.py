@@ -39,7 +39,9 @@ def test_write_safetensors_killed_twenty_times_always_leaves_a_whole_file(tmp_pa
     rng = np.random.default_rng(0)
     version = 0
     cut_off = 0
-    for _ in range(20):
+    for kill in range(100):
+        if kill >= 20 and cut_off:  # most of the time goes into the checksum, so that few kills hit the writing
+            break
         command = [sys.executable, "-c", WRITER, str(path), str(version)]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
