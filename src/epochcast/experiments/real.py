@@ -49,7 +49,13 @@ def score(
     engine: Engine, curves: CurveSet, share: float, *, seed: int = 0, advance: Advance | None = None
 ) -> CurveScores:
     """Score an engine on all curves of a set that have values on both sides of the cutoff."""
-    counts = curves.seen_at(share)
+    return score_after(engine, curves, curves.seen_at(share), seed=seed, advance=advance)
+
+
+def score_after(
+    engine: Engine, curves: CurveSet, counts: Lengths, *, seed: int = 0, advance: Advance | None = None
+) -> CurveScores:
+    """The same, each curve seen for its first `counts` values."""
     rows = np.flatnonzero((counts > 0) & (counts < curves.lengths))
     columns = {name: np.full(len(curves), np.nan) for name in ("log_likelihood", "squared_error", "crps", "inside90")}
     pit = np.full(len(curves), np.nan)
