@@ -120,7 +120,11 @@ def sharpness(judged: list[Cell], before: list[Cell]) -> None:
         nats = " ".join(f"{cell.likelihood - other.likelihood:+.3f}" for cell, other in pairs)
         crps = " ".join(f"{100 * (cell.crps / other.crps - 1):+.1f}%" for cell, other in pairs)
         print(f"sharpness {name:18} {nats}   CRPS {crps}")
-    gains = [c.likelihood - o.likelihood for c, o in zip(judged, before, strict=True) if c.cutoff.endswith("%") and c.runs >= 10]
+    gains = [
+        c.likelihood - o.likelihood
+        for c, o in zip(judged, before, strict=True)
+        if c.cutoff.endswith("%") and c.runs >= 10
+    ]
     print(f"mean gain over all cells {np.nanmean(gains):+.3f}, median {np.nanmedian(gains):+.3f}")
 
 
@@ -134,9 +138,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path("/tmp/judge_halves"))
     given = parser.parse_args()
     given.cache.mkdir(exist_ok=True)
-    sets = [
-        curves.sample(given.curves).thinned() for path in given.data for curves in load_half(path, given.half)
-    ]
+    sets = [curves.sample(given.curves).thinned() for path in given.data for curves in load_half(path, given.half)]
     sets = [curves for curves in sets if len(curves) >= 3]
     of_engines = {name: list(cells(name, sets, given.cache)) for name in given.engines.split(",")}
     table(of_engines)

@@ -45,6 +45,29 @@ def test_warmup_hold_final_and_end_shape_a_linear_decay():
     np.testing.assert_allclose(rates[[49, 79, 99]], [0.55, 0.1, 0.1], atol=0.01)
 
 
+@pytest.mark.parametrize(
+    ("decay", "half_way"), [("linear", 0.5), ("sqrt", 1.0 - 0.5**0.5), ("cosine", 0.5), ("exponential", 1.0 / 11.0)]
+)
+def test_wsd_warms_up_holds_for_a_share_of_the_run_and_decays(decay, half_way):
+    rates = rates_of(f"wsd,hold=0.8,decay={decay},warmup=10").rate[0]
+    np.testing.assert_allclose(rates[[4, 9, 79]], [0.5, 1.0, 1.0], atol=0.01)
+    np.testing.assert_allclose(rates[[89, 99]], [half_way, 0.0], atol=0.03)
+
+
+def test_wsd_holds_the_same_share_at_any_horizon():
+    short, long = (rates_of("wsd", np.array([[0.79, 0.9]]) * horizon, horizon).rate for horizon in (50.0, 50_000.0))
+    np.testing.assert_allclose(short, long, atol=0.03)
+    np.testing.assert_allclose(long, [[1.0, 0.5]], atol=0.01)
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"), [("wsd,hold=40", "hold is a share of the run"), ("wsd,decay=square", "choose linear")]
+)
+def test_wsd_of_a_step_or_an_unknown_decay_is_refused(words, problem):
+    with pytest.raises(InputError, match=problem):
+        Schedule.of(words)
+
+
 def test_drops_come_right_after_their_steps():
     rates = rates_of("drops,at=80/60,factor=0.5").rate[0]
     np.testing.assert_allclose(rates[[59, 60, 79, 80]], [1.0, 0.5, 0.5, 0.25])

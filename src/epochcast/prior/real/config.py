@@ -34,6 +34,7 @@ class RealPriorConfig:
     loss: float = 0.55  # of ordinary runs: a loss, squeezed by the paper's normalisation; the others are accuracies
     first_as_reference: float = 0.30  # of all losses: normalised by their first value, for want of an untrained one
 
+    tokens: float = 0.20  # of losses in training: of a language model, a power law above a floor
     amounts: float = 0.70  # of ordinary runs on steps that grow geometrically: against the amount of data instead
 
     # The learning-rate schedule, at most one each: shares of planned runs, which are all but the paper's curves and
@@ -43,6 +44,8 @@ class RealPriorConfig:
     exponential: float = 0.02
     drops: float = 0.09  # one to three sudden drops
     restarts: float = 0.03  # cosine cycles
+    hold_decay: float = 0.05  # held for most of the run, then down at once, linear, 1 - sqrt, exponential or cosine
+    tokens_hold_decay: float = 0.35  # of language models: the same
 
     # What a schedule does: shares of the runs that have one.
     ends_at_horizon: float = 0.90  # the others end earlier or would end later
@@ -52,10 +55,16 @@ class RealPriorConfig:
     paced: float = 0.68  # progress goes with the sum of learning rates, not with the number of steps
     gap: float = 0.41  # a high learning rate holds the curve below its trend until the schedule ends
     gap_accuracy: float = 0.57  # of accuracies: the same
-    gap_noise: float = 0.88  # of runs with a gap: fluctuations in proportion to it
+    gap_tokens: float = 0.85  # of language models: the same
+    gap_drops: float = 0.60  # of runs with drops: the same, for that is what a rate is dropped for
+    gap_noise: float = 0.80  # of runs with a gap: fluctuations in proportion to it
     noise_follows_schedule: float = 0.73
 
     tame: float = 0.50  # of ordinary runs: quiet, with few setbacks; the others have the more of them
+
+    warped: float = 0.35  # the clock runs a little fast or slow for a while: no family is exact
+    warped_tokens: float = 0.80  # of language models: the same
+    strayed: float = 0.20  # a deviation with long memory, in proportion to what is left to learn
 
     # The shape: shares of ordinary runs; setbacks but double descents are of those that are trainings.
     paper_trend: float = 0.60  # of losses: the trend is that of one of the paper's curves
@@ -73,11 +82,13 @@ class RealPriorConfig:
     late_accuracy: float = 0.03  # of accuracies: the same, since the model keeps guessing one class at first
     silent_delay: float = 0.90  # of these: without noise, too: the model makes one constant guess
     stall: float = 0.04  # a plateau on the way
+    stays: float = 0.05  # a plateau for good: from some step on nothing more is learned
     too_slow: float = 0.10  # of losses: the learning rate is much too small: only the first part of a decay is seen
     too_slow_accuracy: float = 0.01  # of accuracies: the same
     barely_moving: float = 0.22  # of losses: a full curve in miniature, close to its start
     barely_moving_accuracy: float = 0.025  # of accuracies: the same
     overfitting: float = 0.12  # of what was gained some is lost after an onset
+    memorising: float = 0.05  # of losses: the same, smoothly, whatever the temper of the run
     overfitting_at_turn: float = 0.30  # of these, if the schedule has a sudden turn: it begins there
     wandering: float = 0.14  # small changes add up, as those of boosted trees do
     unstable: float = 0.012  # of losses: what was gained is lost and found again, more lost than found
@@ -86,6 +97,9 @@ class RealPriorConfig:
     spikes: float = 0.045  # sudden, with recovery
     collapse: float = 0.026  # of losses: divergence, for good
     collapse_accuracy: float = 0.008  # of accuracies: back to chance
+
+    exploding: float = 0.015  # of losses: from some step on they grow by orders of magnitude
+    unbounded: float = 0.07  # of accuracies: a return, which has no bounds: its scale is what it has shown
 
     # The noise: shares of ordinary runs.
     smooth: float = 0.20  # hardly any noise
@@ -111,7 +125,7 @@ class RealPriorConfig:
 
 WHOLE_CURVES = ("paper", "constant", "toggling")
 PAPER_KINDS = ("paper_accuracy", "paper_loss")
-SCHEDULES = ("cosine", "polynomial", "exponential", "drops", "restarts")
+SCHEDULES = ("cosine", "polynomial", "exponential", "drops", "restarts", "hold_decay")
 EXCLUSIVE = (WHOLE_CURVES, PAPER_KINDS, SCHEDULES)
 
 # What the rates below are shares of: another ingredient, which comes first in the table, or a union of some.
@@ -123,10 +137,18 @@ _PARENTS = {
     **dict.fromkeys(("ends_at_horizon", "warmup", "paced", "gap", "noise_follows_schedule"), "scheduled"),
     **dict.fromkeys(("hold", "rest"), "annealed"),
     "gap_accuracy": "scheduled accuracies",
+    "gap_tokens": "scheduled tokens",
+    "gap_drops": "drops",
     "gap_noise": "held",
+    "tokens": "training losses",
+    "tokens_hold_decay": "tokens",
+    "warped_tokens": "tokens",
+    "exploding": "training losses",
+    "memorising": "training losses",
+    "unbounded": "training accuracies",
     **dict.fromkeys(("wild", "far_start", "unstable", "collapse"), "training losses"),
     "silent_delay": "waiting",
-    **dict.fromkeys(("paper_trend", "solved", "worsening", "bad_start", "too_slow", "barely_moving"), "loss"),
+    **dict.fromkeys(("paper_trend", "solved", "worsening", "bad_start", "too_slow", "barely_moving"), "other losses"),
     **dict.fromkeys(("slow_accuracy", "late_accuracy", "too_slow_accuracy", "barely_moving_accuracy"), "accuracy"),
     "quantised": "accuracy",
     "overfitting_at_turn": "overfitting",
@@ -145,7 +167,8 @@ _OUT_OF_CHARACTER = 0.1  # share of its rate at which an ingredient befalls the 
 
 # What happens to accuracies at a rate of their own: the name for both, and the ingredient it is the same as.
 _UNIONS = {
-    "gap_accuracy": ("held", "gap"),
+    "gap_drops": ("held", "gap", "gap_accuracy", "gap_tokens", "gap_drops"),
+    "warped_tokens": ("bent", "warped", "warped_tokens"),
     "slow_accuracy": ("slow", "slow_start"),
     "late_accuracy": ("waiting", "delay"),
     "too_slow_accuracy": ("weak", "too_slow"),
@@ -175,7 +198,14 @@ def draw_ingredients(
     has["amounts"] = (rng.random(size) < config.amounts) & has["geometric"]
     has["planned"] = ~has["paper"] & ~has["amounts"]
     has["training"] = has["ordinary"] & has["planned"]
+    has["loss"] = (rng.random(size) < config.loss) & has["ordinary"]
+    has["training losses"] = has["training"] & has["loss"]
+    has["tokens"] = (rng.random(size) < config.tokens) & has["training losses"]
     has |= {name: mask & has["planned"] for name, mask in schedule.items()}
+    has["tokens_hold_decay"] = (rng.random(size) < config.tokens_hold_decay) & has["tokens"]
+    for name in SCHEDULES:
+        has[name] &= ~has["tokens_hold_decay"]
+    has["hold_decay"] |= has["tokens_hold_decay"]
     has["scheduled"] = np.any([has[name] for name in SCHEDULES], axis=0)
     has["annealed"] = has["cosine"] | has["polynomial"]
     for name, rate in asdict(config).items():
@@ -184,13 +214,14 @@ def draw_ingredients(
             has[name] = (rng.random(size) < chance) & has[parent(name) or "ordinary"]
         if name == "loss":
             has["accuracy"] = has["ordinary"] & ~has["loss"]
-            has["training losses"] = has["training"] & has["loss"]
+            has["other losses"] = has["loss"] & ~has["tokens"]
+            has["scheduled tokens"] = has["scheduled"] & has["tokens"]
             has["training accuracies"] = has["training"] & has["accuracy"]
             has["all losses"] = has["loss"] | has["paper_loss"]
             has["scheduled accuracies"] = has["scheduled"] & has["accuracy"]
         if name in _UNIONS:
-            union, other = _UNIONS[name]
-            has[union] = has[other] | has[name]
+            union, *others = _UNIONS[name]
+            has[union] = np.any([has[name], *(has[other] for other in others)], axis=0)
     return has
 
 

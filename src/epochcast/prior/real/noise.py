@@ -26,6 +26,12 @@ def smooth(size: int, rng: np.random.Generator) -> Array:
     return log_uniform(1e-4, 0.1, size, rng)
 
 
+def of_tokens(size: int, rng: np.random.Generator) -> Array:
+    """The scale [curve] of a language model's loss: of a large validation set, or of single batches."""
+    batches = rng.random(size) < 0.45
+    return 10.0 ** np.where(batches, rng.normal(-2.4, 0.4, size), rng.normal(-4.0, 0.5, size))
+
+
 def quieter(size: int, rng: np.random.Generator) -> Array:
     """A factor [curve] for the paper's curves, whose noise is that of small data sets."""
     return log_uniform(3e-3, 1.0, size, rng)
@@ -65,7 +71,7 @@ def of_gap(gap: Array, loss: Mask, rng: np.random.Generator) -> Array:
     Overconfident mistakes make a loss jump about by more than a smaller rate will ever gain.
     """
     size = (len(gap), 1)
-    ratio = np.where(loss[:, None], log_uniform(0.06, 2.0, size, rng), log_uniform(0.033, 0.35, size, rng))
+    ratio = np.where(loss[:, None], log_uniform(0.06, 2.0, size, rng), log_uniform(0.015, 0.35, size, rng))
     return np.minimum(ratio * gap, _LARGEST_OF_GAP)
 
 

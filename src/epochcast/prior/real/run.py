@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from epochcast.metric import LOSS, SHARE
+from epochcast.metric import LOSS, SHARE, UNTOLD
 from epochcast.prior.families import Array
 from epochcast.prior.real import noise, trend
 from epochcast.prior.real.config import Mask, Rows
@@ -24,9 +24,12 @@ _BEST_LOGISTIC = float(expit(1.0))
 _LOWEST_LEVEL = 0.01  # normalised: losses below it are as good as infinite
 _SMALLEST_REFERENCE = 0.05  # relative error: a first loss below this would be no unit to measure by
 _SMALLEST_REACH = 1e-9
+_FARTHEST = 4.0  # relative error: a newest loss beyond it becomes the reference
+_SMALLEST_SHOWN = 1e-3  # range that a return is measured by
 _OVERFITTING_WAITS = 2.0  # power of the share that is learned: who still learns much does not overfit much
 _ACCURACY_OVERFITTING = 0.65  # of what a loss would show
 _NOISE_OF_ACCURACIES = 2.0  # times that of losses: examples on the edge fall to either side, at any learning rate
+_LARGEST_FACTOR = 1e3  # of noise that grows with a loss
 _ASLEEP = 3e-4  # a change of relative error that no evaluation shows
 _SD_PER_DISTANCE = 0.4  # largest white noise, of the distance to the nearer bound of the metric
 
@@ -59,6 +62,10 @@ def ordinary(grid: Grid, schedule: Schedule, has: Ingredients, rng: np.random.Ge
     _shrink(error, scales, has, rng)
     _start_far(grid, error, scales, has, rng)
     _collapse(grid, error, scales, has, rng)
+    rows = np.flatnonzero(has["exploding"])
+    factor = trend.exploding(grid, len(rows), rng)
+    error[rows] *= factor
+    scales[:, rows] *= np.minimum(factor, _LARGEST_FACTOR)
     white = _add_correlated_noise(grid, error, scales, has, rng)
     return _measured(error, white, examples, has, rng)
 
@@ -71,6 +78,10 @@ def _gap(schedule: Schedule, has: Ingredients, rng: np.random.Generator) -> tupl
     rows = np.flatnonzero(has["held"])
     gap = np.zeros_like(schedule.rate)
     gap[rows] = trend.gap(schedule.felt[rows], final[rows], has["gap_noise"][rows], has["loss"][rows], rng)
+    rows = np.flatnonzero(has["tokens"])
+    final[rows] = trend.floor_of_tokens(len(rows), rng)
+    rows = np.flatnonzero(has["tokens"] & has["held"])
+    gap[rows] = trend.quiet_gap(schedule.felt[rows], rng)
     return gap, final
 
 
@@ -89,7 +100,14 @@ def _trend(
     clock = np.where(has["paced"][:, None], schedule.clock, grid.steps)
     rows = np.flatnonzero(has["counted_start"])
     clock[rows] -= clock[rows, :1]
-    for name, changed in (("waiting", trend.delayed), ("stall", trend.stalled)):
+    rows = np.flatnonzero(has["bent"])
+    sd = np.where(
+        has["tokens"][rows, None],
+        log_uniform(0.003, 0.15, (len(rows), 1), rng),
+        log_uniform(0.01, 0.4, (len(rows), 1), rng),
+    )
+    clock[rows] = trend.warped(grid, clock[rows], sd, rng)
+    for name, changed in (("waiting", trend.delayed), ("stall", trend.stalled), ("stays", trend.staying)):
         rows = np.flatnonzero(has[name])
         clock[rows] = changed(clock[rows], grid.horizon, rng)
     start = np.ones((len(clock), 1))
@@ -100,6 +118,11 @@ def _trend(
     left[rows] = trend.second_wind(left[rows], clock[rows], grid.horizon, rng)
     rows = np.flatnonzero(has["paper_trend"] & ~has["weak"])
     left[rows] = trend.paper_decay(clock[rows], grid.horizon, rng)
+    rows = np.flatnonzero(has["tokens"] & ~has["weak"])
+    left[rows] = trend.tokens(clock[rows], grid.horizon, rng)
+    rows = np.flatnonzero(has["strayed"])
+    stray = log_uniform(0.002, 0.1, (len(rows), 1), rng)
+    left[rows] *= np.exp(stray * trend.smooth_path(grid, len(rows), rng))
     return floor + (start - floor) * left
 
 
@@ -109,6 +132,8 @@ def _noise_scale(
     """How large the noise is at each step, [curve, step]."""
     start = noise.base_scale(has["tame"], rng)
     start[has["accuracy"] & has["training"]] *= _NOISE_OF_ACCURACIES
+    rows = np.flatnonzero(has["tokens"])
+    start[rows] = noise.of_tokens(len(rows), rng)
     rows = np.flatnonzero(has["quantised"])
     start[rows] = np.hypot(start[rows], noise.of_few_examples(examples[rows], rng))
     scale = np.repeat(start[:, None], len(grid.steps), axis=1)
@@ -128,7 +153,7 @@ def _noise_scale(
 def _gap_noise(gap: Array, has: Ingredients, rng: np.random.Generator) -> Array:
     """White noise [curve, step] of a learning rate that is too high to settle: each evaluation finds it elsewhere."""
     scale = np.zeros_like(gap)
-    rows = np.flatnonzero(has["gap_noise"])
+    rows = np.flatnonzero(has["gap_noise"] & ~has["tokens"])
     scale[rows] = noise.of_gap(gap[rows], has["loss"][rows], rng)
     return scale
 
@@ -157,6 +182,9 @@ def _add_events(
     felt = np.where(has["loss"][rows], 1.0, _ACCURACY_OVERFITTING)[:, None]
     learned = (gained[rows] / np.maximum(reach[rows], _SMALLEST_REACH)) ** _OVERFITTING_WAITS
     error[rows] += felt * learned * gained[rows] * trend.overfitting(grid, onset, rng)
+    rows = np.flatnonzero(has["memorising"])
+    onset = log_uniform(0.02, 0.9, (len(rows), 1), rng) * grid.horizon
+    error[rows] += gained[rows] * trend.overfitting(grid, onset, rng)
     for name, event in (("unsteady", trend.unstable), ("double_descent", trend.double_descent)):
         rows = np.flatnonzero(has[name])
         error[rows] += gained[rows] * event(grid, len(rows), rng)
@@ -248,6 +276,7 @@ def _measured(error: Array, white: Array, examples: Array, has: Ingredients, rng
     runs = Runs(np.empty_like(error), np.empty_like(error), np.empty(size), kinds, examples)
 
     rows = np.flatnonzero(has["loss"])
+    _anchor_again(error, white, rows, rng)
     _put_losses(runs, rows, np.maximum(error[rows], 0.0), white[rows], has["first_as_reference"][rows], rng)
 
     rows = np.flatnonzero(has["accuracy"])
@@ -255,7 +284,34 @@ def _measured(error: Array, white: Array, examples: Array, has: Ingredients, rng
     runs.noiseless[rows] = np.clip(1.0 - (1.0 - chance[:, None]) * error[rows], 0.0, 1.0)
     runs.white_sd[rows] = (1.0 - chance[:, None]) * white[rows]
     runs.untrained[rows] = chance
+    _free(runs, np.flatnonzero(has["unbounded"]), rng)
     return runs
+
+
+def _anchor_again(error: Array, white: Array, rows: Rows, rng: np.random.Generator) -> None:
+    """A loss that is far beyond its reference when it is looked at is measured by its newest value instead."""
+    seen = rng.integers(0, error.shape[1], len(rows))
+    newest = error[rows, seen]
+    far = newest > _FARTHEST
+    unit = (newest[far] / _FARTHEST)[:, None]
+    error[rows[far]] /= unit
+    white[rows[far]] /= unit
+
+
+def _free(runs: Runs, rows: Rows, rng: np.random.Generator) -> None:
+    """Returns, which have no bounds: what a run has shown up to some step becomes the middle of the scale."""
+    values, sd = runs.noiseless[rows], runs.white_sd[rows]
+    steps = values.shape[1]
+    seen = np.arange(steps) <= rng.integers(0, steps, (len(rows), 1))
+    shown = values + sd * rng.standard_normal(values.shape)
+    low = np.where(seen, shown, np.inf).min(axis=1, keepdims=True)
+    high = np.where(seen, shown, -np.inf).max(axis=1, keepdims=True)
+    half = 0.5 * np.maximum(high - low, _SMALLEST_SHOWN)
+    scaled = expit((values - 0.5 * (low + high)) / half)
+    runs.noiseless[rows] = scaled
+    runs.white_sd[rows] = np.minimum(sd / half, 1.0) * scaled * (1.0 - scaled)
+    runs.untrained[rows] = expit((runs.untrained[rows, None] - 0.5 * (low + high)) / half)[:, 0]
+    runs.kinds[rows], runs.examples[rows] = UNTOLD, 0.0
 
 
 def _put_losses(runs: Runs, rows: Rows, losses: Array, sd: Array, by_first: Mask, rng: np.random.Generator) -> None:

@@ -19,6 +19,9 @@ _ROUNDING = 1e-9
 _ROUND_RATE = 0.5  # of runs with drops: they are where people put them, at round shares of the run
 _ROUND_PLACES = (0.2, 0.25, 0.3, 1 / 3, 0.4, 0.5, 0.5, 0.6, 2 / 3, 0.7, 0.75, 0.75, 0.8, 0.9)
 
+_ROUND_DECAYS = (0.05, 0.1, 0.1, 0.15, 0.2, 0.2, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8)  # shares of the run
+_AT_ONCE = 0.5  # of runs with drops: their gain comes within a step
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -109,6 +112,7 @@ def drops(grid: Grid, outline: Outline, rng: np.random.Generator) -> Schedule:
     before = factor ** np.arange(most)  # the rate before each drop
     fall = np.where(np.arange(most) < rng.integers(1, most + 1, (size, 1)), before * (1.0 - factor), 0.0)
     wait = log_uniform(0.1, 0.1 * grid.horizon + 1.0, (size, 1), rng)
+    wait = np.where(rng.random((size, 1)) < _AT_ONCE, 0.3, wait)
     schedule = constant(grid, size)
     for k in range(most):
         since = np.maximum(grid.steps - at[:, k, None], 0.0)
@@ -137,12 +141,31 @@ def warmup(grid: Grid, schedule: Schedule, rng: np.random.Generator) -> Schedule
     return Schedule(schedule.rate * ramp, schedule.felt * ramp, schedule.clock * mean_ramp, schedule.turn)
 
 
+def hold_decay(grid: Grid, outline: Outline, rng: np.random.Generator) -> Schedule:
+    """The rate is held for most of the run, then goes down all at once: linear, 1 - sqrt(v), a^v or a cosine."""
+    shape = outline.end.shape
+    decay = np.where(rng.random(shape) < _ROUND_RATE, rng.choice(_ROUND_DECAYS, shape), rng.uniform(0.03, 0.9, shape))
+    held = Outline(outline.end * (1.0 - decay), outline.end, outline.rest)
+    v = _decayed_share(grid, held)
+    log_end = np.log(log_uniform(0.01, 0.2, shape, rng))
+    form = rng.choice(4, shape, p=(0.45, 0.25, 0.1, 0.2))
+    rate = np.choose(form, [1.0 - v, 1.0 - np.sqrt(v), np.exp(log_end * v), 0.5 + 0.5 * np.cos(np.pi * v)])
+    worth = [
+        v - 0.5 * v**2,
+        v - v**1.5 / 1.5,
+        np.expm1(log_end * v) / log_end,
+        0.5 * v + np.sin(np.pi * v) / (2.0 * np.pi),
+    ]
+    return _annealed(grid, held, rate, np.choose(form, worth))
+
+
 FORMS: dict[str, Callable[[Grid, Outline, np.random.Generator], Schedule]] = {
     "cosine": cosine,
     "polynomial": polynomial,
     "exponential": exponential,
     "drops": drops,
     "restarts": restarts,
+    "hold_decay": hold_decay,
 }
 
 

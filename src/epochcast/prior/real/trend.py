@@ -47,6 +47,55 @@ def _left(log_growth: Array, tail: Array) -> Array:
     return left
 
 
+def smooth_path(grid: Grid, size: int, rng: np.random.Generator) -> Array:
+    """A slowly varying path [curve, step] of about unit size: five cosines over the steps or over their logarithms."""
+    of_log = np.log1p(grid.steps) / math.log1p(grid.horizon)
+    place = np.where(rng.random((size, 1)) < 0.6, of_log, grid.steps / grid.horizon)
+    path = np.zeros((size, len(grid.steps)))
+    for k in range(1, 6):
+        height = rng.standard_normal((size, 1)) / k
+        path += height * np.cos(math.pi * (k * place + rng.uniform(0.0, 2.0, (size, 1))))
+    return path
+
+
+def warped(grid: Grid, clock: Array, sd: Array, rng: np.random.Generator) -> Array:
+    """A clock that goes a little fast or slow for a while, by about `sd` [curve, 1]."""
+    return clock * np.exp(sd * smooth_path(grid, len(clock), rng))
+
+
+def tokens(clock: Array, horizon: float, rng: np.random.Generator) -> Array:
+    """What a language model has left to learn: word frequencies at once, then a power law for the whole run."""
+    size = (len(clock), 1)
+    fast = log_uniform(3e-4, 0.03, size, rng) * horizon
+    slow = log_uniform(1e-3, 0.3, size, rng) * horizon
+    tail, power = log_uniform(0.3, 2.0, size, rng), log_uniform(0.05, 0.8, size, rng)
+    easy = 1.0 - log_uniform(0.03, 0.6, size, rng)
+    at_first = np.exp(np.log1p(tail * clock / fast) / -tail)
+    return easy * at_first + (1.0 - easy) * (1.0 + clock / slow) ** -power
+
+
+def floor_of_tokens(size: int, rng: np.random.Generator) -> Array:
+    """The error [curve, 1] that a language model ends with, of the untrained one: text can't be foretold."""
+    return rng.uniform(0.05, 0.5, (size, 1))
+
+
+def staying(clock: Array, horizon: float, rng: np.random.Generator) -> Array:
+    """A clock that stops for good, or all but stops."""
+    at = log_uniform(0.02, 1.0, (len(clock), 1), rng) * horizon
+    leak = np.where(rng.random((len(clock), 1)) < 0.6, 0.0, log_uniform(1e-3, 0.1, (len(clock), 1), rng))
+    return np.minimum(clock, at) + leak * np.maximum(clock - at, 0.0)
+
+
+def exploding(grid: Grid, size: int, rng: np.random.Generator) -> Array:
+    """A factor [curve, step] of the loss that grows by orders of magnitude after an onset, at once or steadily."""
+    onset = log_uniform(0.01, 0.9, (size, 1), rng) * grid.horizon
+    width = log_uniform(0.003, 1.0, (size, 1), rng) * grid.horizon
+    height = log_uniform(1.0, 50.0, (size, 1), rng)
+    shape = rng.uniform(0.5, 1.5, (size, 1))
+    grown = (np.maximum(grid.steps - onset, 0.0) / width) ** shape
+    return np.exp(height * grown / (1.0 + grown))
+
+
 def second_wind(left: Array, clock: Array, horizon: float, rng: np.random.Generator) -> Array:
     """A part that is learned late, all at once, beside what else is `left` to learn; all arrays [curve, step]."""
     size = (len(clock), 1)
@@ -140,10 +189,19 @@ def gap(felt: Array, final: Array, noisy: Mask, loss: Mask, rng: np.random.Gener
     """
     size = (len(felt), 1)
     height = rng.beta(1.1, 2.3, size) * (1.0 - final)
-    height *= np.where(noisy[:, None], 1.0, log_uniform(0.003, 0.3, size, rng))
+    height *= np.where(noisy[:, None], 1.0, log_uniform(0.01, 0.7, size, rng))
     height *= np.where(loss[:, None], log_uniform(0.1, 1.0, size, rng), log_uniform(0.4, 1.0, size, rng))
     power = felt ** rng.lognormal(0.15, 0.3, size)
     saturation = log_uniform(0.2, 10.0, size, rng)
+    return height * (1.0 + saturation) * power / (power + saturation)
+
+
+def quiet_gap(felt: Array, rng: np.random.Generator) -> Array:
+    """The same of a language model: too small to be seen beside the untrained loss, too large to be left out."""
+    size = (len(felt), 1)
+    height = log_uniform(3e-3, 0.06, size, rng)
+    power = felt ** rng.lognormal(0.1, 0.3, size)
+    saturation = log_uniform(0.3, 10.0, size, rng)
     return height * (1.0 + saturation) * power / (power + saturation)
 
 
