@@ -3,10 +3,10 @@
     python scripts/judge_halves.py ../shared/data ../shared/data/kinds --engines real,stream,last-value,power-law
     python scripts/judge_halves.py ... --engines runs/new.onnx --against real --told
 
-A cell is a collection at a cutoff. The first engine is judged; the last lines count its cells inside 0.85 to 0.95 (those
-with 30 runs or more), name the worst ones, and hold it against the other engines and against `--against`, whose sharpness
-it must not sell. `--told` tells it the schedules that are known. Scores are kept in `--cache`. The report half
-(`--half report`) is for the very end; every look at it is to be counted.
+A cell is a collection at a cutoff. The first engine is judged; the last lines count its cells inside 0.85 to 0.95
+(those with 30 runs or more), name the worst ones, and hold it against the other engines and against `--against`, whose
+sharpness it must not sell. `--told` tells it the schedules that are known. Scores are kept in `--cache`. The report
+half (`--half report`) is for the very end; every look at it is to be counted.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,9 +12,10 @@ from epochcast.curve import Curves
 from epochcast.errors import ConfigError, InputError
 from epochcast.forecaster import load_engine, ships
 from epochcast.prior import real
-from epochcast.prior.real.config import SCHEDULES
 from epochcast.prior.real.grid import Grid
 from epochcast.prior.real.schedule import Outline, cosine
+from epochcast.prior.real.source import Source
+from epochcast.prior.real.table import SCHEDULES, TABLE
 from epochcast.rates import RATE_QUERY_FEATURES, RATE_TOKEN_FEATURES, Rates, widened
 from epochcast.schedule import Schedule
 from epochcast.trail import QUERY_FEATURES, TOKEN_FEATURES, Trail
@@ -110,7 +110,7 @@ def test_before_training_there_is_no_rate():
 def test_words_mean_what_the_network_was_trained_on(words):
     start, end, rest = (20.0, 80.0, 0.1) if "hold" in words else (0.0, 100.0, 0.0)
     outline = Outline(*(np.full((1, 1), number) for number in (start, end, rest)))
-    drawn = cosine(Grid.of(STEPS[0], 100.0), outline, np.random.default_rng(0))
+    drawn = cosine(Grid.of(STEPS[0], 100.0), outline, Source(np.random.default_rng(0), len(outline.end)))
     told = rates_of(words)
     np.testing.assert_allclose(told.rate, drawn.rate, atol=3e-3)
     np.testing.assert_allclose(told.clock, drawn.clock, atol=0.02)
@@ -215,9 +215,9 @@ def test_features_that_nothing_is_told_about_are_zero():
 
 
 def test_constant_and_toggling_runs_have_schedules_like_any_other():
-    config = replace(real.RealPriorConfig(), paper=0.0, constant=0.5, toggling=0.5)
+    config = real.RealPriorConfig(paper=0.0, constant=0.5, toggling=0.5)
     draw = real.sample(4_000, np.random.default_rng(3), STEPS[0], 100.0, config)
-    planned = sum(getattr(config, name) for name in SCHEDULES)
+    planned = sum(config[form.name] for form in TABLE.among(SCHEDULES))
     assert abs(draw.ingredients["scheduled"].mean() - planned) < 0.03
     assert (draw.rate[draw.ingredients["scheduled"]].min(axis=1) < 1.0).mean() > 0.95  # some drops would come later
 
