@@ -70,6 +70,7 @@ FIGURES: dict[str, dict[str, Rates]] = {
         **dict.fromkeys(("second_decay", "second_wind", "slow_start", "slow_accuracy", "too_slow_accuracy"), SMOOTH),
         **dict.fromkeys(("counted_start", "delay", "late_accuracy", "stall"), SMOOTH),
         "stays": SMOOTH,
+        "late_bloom": LOSS | {"paper_trend": 1.0},
         "solved": LOSS,
         **dict.fromkeys(("warped", "strayed"), LOSS | {"paper_trend": 1.0}),
         "warped_tokens": TOKENS,
@@ -84,7 +85,16 @@ FIGURES: dict[str, dict[str, Rates]] = {
     },
     "noise": {
         name: {}
-        for name in ("tame", "smooth", "noise_decays", "noise_follows_error", "correlated", "heavy_tailed", "dips")
+        for name in (
+            "tame",
+            "smooth",
+            "noise_decays",
+            "noise_grows",
+            "noise_follows_error",
+            "correlated",
+            "heavy_tailed",
+            "dips",
+        )
     },
 }
 

@@ -1,12 +1,12 @@
 """Is 90 % really 90 %? Cells of one half of the development runs: coverage, log-likelihood and CRPS of each engine.
 
     python scripts/judge_halves.py ../shared/data ../shared/data/kinds --engines real,stream,last-value,power-law
-    python scripts/judge_halves.py ... --engines runs/new.onnx --against real --told
+    python scripts/judge_halves.py ... --engines runs/new.onnx,real --told ../shared/data/kinds/lm_lr_scheduling_val.npz
 
 A cell is a collection at a cutoff. The first engine is judged; the last lines count its cells inside 0.85 to 0.95
 (those with 30 runs or more), name the worst ones, and hold it against the other engines and against `--against`, whose
-sharpness it must not sell. `--told` tells it the schedules that are known. Scores are kept in `--cache`. The report
-half (`--half report`) is for the very end; every look at it is to be counted.
+sharpness it must not sell. `--told` takes one collection and says what telling its schedules is worth. Scores are kept
+in `--cache`. The report half (`--half report`) is for the very end; every look at it is to be counted.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ import argparse
 import hashlib
 import pickle
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from epochcast.benchmarks import CurveSet
-from epochcast.experiments.halves import load_half
+from epochcast.benchmarks.npz import arrays_of
+from epochcast.experiments.halves import load_half, split
 from epochcast.experiments.real import SHARES, CurveScores, score, score_after
-from epochcast.forecaster import load_engine
+from epochcast.forecaster import load_engine, told
+from epochcast.schedule import Schedule
 
 COUNTS = (2, 4, 8)  # values seen, pooled over collections
 FEWEST = 30  # runs of a cell that counts
@@ -128,6 +130,37 @@ def sharpness(judged: list[Cell], before: list[Cell]) -> None:
     print(f"mean gain over all cells {np.nanmean(gains):+.3f}, median {np.nanmedian(gains):+.3f}")
 
 
+def words_of(text: str) -> str:
+    """A schedule of the collections in our words: lengths are those of the runs, and a hold to the end is no decay."""
+    form, *options = text.replace("?", "").split(",")
+    given = dict(option.split("=") for option in options)
+    given.pop("total", None)
+    if form == "wsd" and float(given["hold"]) >= 1.0:
+        return f"constant,warmup={given['warmup']}"
+    return ",".join([form, *(f"{key}={value}" for key, value in given.items())])
+
+
+def tell(path: Path, names: list[str], half: str) -> None:
+    """What telling the schedule is worth, on a collection that knows all of them."""
+    texts = np.array([words_of(str(text)) for text in arrays_of(path)["schedule"]])
+    ((curves, rows),) = split(path, half)
+    own, texts = curves[rows].thinned(), texts[rows]
+    for name in names:
+        engine = load_engine(name)
+        for share in SHARES:
+            plain = score(engine, own, share)
+            parts = []
+            for text in sorted(set(texts)):
+                of_text = np.flatnonzero(texts == text)
+                found = score(told(engine, Schedule.of(text)), own[of_text], share)
+                parts.append(replace(found, rows=of_text[found.rows]))
+            with_it = CurveScores.joined(parts)
+            gain = with_it.log_likelihood.mean() - plain.log_likelihood.mean()
+            likelihoods = f"{plain.log_likelihood.mean():.2f} untold, told {gain:+.2f}"
+            coverages = f"coverage {plain.inside90.mean():.2f}, told {with_it.inside90.mean():.2f}"
+            print(f"{Path(name).stem} {path.stem} {share:.0%}: {likelihoods}; {coverages}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", nargs="+")
@@ -136,7 +169,11 @@ def main() -> None:
     parser.add_argument("--half", default="choose")
     parser.add_argument("--curves", type=int, default=400)
     parser.add_argument("--cache", type=Path, default=Path("/tmp/judge_halves"))
+    parser.add_argument("--told", type=Path, help="a collection whose schedules are all known")
     given = parser.parse_args()
+    if given.told is not None:
+        tell(given.told, given.engines.split(","), given.half)
+        return
     given.cache.mkdir(exist_ok=True)
     sets = [curves.sample(given.curves).thinned() for path in given.data for curves in load_half(path, given.half)]
     sets = [curves for curves in sets if len(curves) >= 3]

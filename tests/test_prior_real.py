@@ -538,6 +538,8 @@ EFFECTS: list[tuple[str, real.RealPriorConfig, Callable[[np.ndarray], np.ndarray
     ("tame", BARE, roughness, -1),
     ("smooth", BARE, roughness, -1),
     ("noise_decays", BARE, roughness_decay, -1),
+    ("noise_grows", BARE, roughness_decay, +1),
+    ("late_bloom", LOSS.but(paper_trend=1.0), gain_of_the_last_half, +1),
     ("noise_follows_error", BARE, roughness, -1),
     ("correlated", BARE, smooth_run_length, +1),
     ("heavy_tailed", BARE, lambda v: stats.kurtosis(np.diff(v[:, 50:]), axis=1), +1),
@@ -871,7 +873,7 @@ def test_weighing_finds_the_rate_that_curves_were_drawn_with(comparison: ModuleT
     drawn, asked = weigh.shares(sample, np.ones_like(odds)), weigh.shares(sample, odds)
     assert drawn["collapse_accuracy"] == pytest.approx(RATES["collapse_accuracy"], abs=0.006)
     assert asked["collapse_accuracy"] > 3.0 * drawn["collapse_accuracy"]  # 0.3 were drawn; smoothed odds ask for less
-    assert asked["overfitting"] == pytest.approx(drawn["overfitting"], abs=0.06)
+    assert asked["overfitting"] == pytest.approx(drawn["overfitting"], abs=0.08)
     assert 0.55 < told_apart < 0.8
 
 

@@ -30,10 +30,11 @@ _PARENT = re.compile(r"([a-z0-9]+(?:_chunk\d+)?_llama(?:_norm)?_nlayers\d+_nhead
 
 def load_half(path: str | Path, half: Half) -> list[CurveSet]:
     """The collections of a file or folder, each with the runs of one half."""
-    return [curves[rows] for curves, rows in _split(path, half)]
+    return [curves[rows] for curves, rows in split(path, half)]
 
 
-def _split(path: str | Path, half: Half) -> list[tuple[CurveSet, Mask]]:
+def split(path: str | Path, half: Half) -> list[tuple[CurveSet, Mask]]:
+    """All runs of each collection, and which of them are in a half."""
     if half not in get_args(Half):
         raise InputError(f"half={half!r} is unknown; choose {' or '.join(get_args(Half))}")
     folder = Path(path)

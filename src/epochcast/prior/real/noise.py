@@ -48,6 +48,13 @@ def decaying(grid: Grid, source: Source) -> Array:
     return np.asarray((1.0 + grid.steps / tau) ** -source.uniform(-0.4, 1.6))
 
 
+def growing(grid: Grid, source: Source) -> Array:
+    """A factor that grows from some step on: a calm beginning promises nothing."""
+    onset, width = source.log_uniform(0.05, 0.9) * grid.horizon, source.log_uniform(0.003, 0.5) * grid.horizon
+    grown = np.maximum(grid.steps - onset, 0.0) / width
+    return np.asarray(1.0 + (source.log_uniform(1.5, 10.0) - 1.0) * grown / (1.0 + grown))
+
+
 def following_error(error: Array, source: Source) -> Array:
     """A factor that shrinks with the error that is left."""
     return np.asarray(np.clip(error, 1e-6, 1.0) ** source.uniform(0.3, 1.5))

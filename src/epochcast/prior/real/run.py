@@ -110,6 +110,8 @@ def _left(grid: Grid, clock: Array, pace: Array, has: Ingredients, source: Sourc
     left[rows] = trend.paper_decay(clock[rows], horizon, source[rows])
     rows = np.flatnonzero(has["tokens"])
     left[rows] = trend.tokens(clock[rows], horizon, source[rows])
+    rows = np.flatnonzero(has["late_bloom"])
+    left[rows] = trend.late_bloom(left[rows], clock[rows], horizon, source[rows])
     rows = np.flatnonzero(has["strayed"])
     left[rows] = trend.strayed(left[rows], grid, source[rows])
     return left
@@ -132,6 +134,8 @@ def _noise_scale(
     scale[rows] *= noise.beside_a_walk(source[rows])
     rows = np.flatnonzero(has["noise_decays"])
     scale[rows] *= noise.decaying(grid, source[rows])
+    rows = np.flatnonzero(has["noise_grows"])
+    scale[rows] *= noise.growing(grid, source[rows])
     rows = np.flatnonzero(has["noise_follows_error"])
     scale[rows] *= noise.following_error(error[rows], source[rows])
     rows = np.flatnonzero(has["noise_follows_schedule"])

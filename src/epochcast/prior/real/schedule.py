@@ -144,7 +144,7 @@ def hold_decay(grid: Grid, outline: Outline, source: Source) -> Schedule:
         ((np.exp(log_end * v) - end) / (1.0 - end), (np.expm1(log_end * v) / log_end - end * v) / (1.0 - end)),
         _cosine(v),
     ]
-    form = source.choice(range(len(forms)), p=(0.45, 0.25, 0.1, 0.2))
+    form = source.choice(range(len(forms)), p=(0.45, 0.25, 0.1, 0.2)).astype(np.int64)
     rate, worth = (np.choose(form, list(options)) for options in zip(*forms, strict=True))
     return _annealed(grid, held, rate, worth)
 

@@ -39,14 +39,14 @@ class Source:
     # --- numbers that make a run --------------------------------------------------------------------------------------
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, width: int = 1) -> Array:
-        return low + (high - low) * self.generator.random((len(self), width))
+        return np.asarray(low + (high - low) * self.generator.random((len(self), width)))
 
     def log_uniform(self, low: Any, high: Any, width: int = 1) -> Array:
         """Numbers whose logarithms are uniform."""
         return np.exp(self.uniform(np.log(low), np.log(high), width))
 
     def normal(self, mean: Any = 0.0, sd: Any = 1.0, width: int = 1) -> Array:
-        return mean + sd * self.generator.standard_normal((len(self), width))
+        return np.asarray(mean + sd * self.generator.standard_normal((len(self), width)))
 
     def beta(self, a: float, b: float, width: int = 1) -> Array:
         return self.generator.beta(a, b, (len(self), width))

@@ -70,6 +70,9 @@ _SHAPE = (
     Ingredient("solved", 0.39, "other losses", "hardly any error need be left at the end", trend.solved),
     Ingredient("second_decay", 0.65, "ordinary", "a fast and a slow part"),
     Ingredient("second_wind", 0.15, "ordinary", "a part is learned late, all at once", trend.second_wind),
+    Ingredient(
+        "late_bloom", 0.05, "other runs", "a small part gathers pace late, whatever the trend", trend.late_bloom
+    ),
     Ingredient("slow_start", 0.25, "ordinary", "sigmoid: an inflection before the fastest gain"),
     Ingredient("slow_accuracy", 0.25, "accuracy", "the same, since the loss must fall a while before a guess changes"),
     Ingredient(
@@ -169,6 +172,7 @@ _SETBACKS = (
 _NOISE = (
     Ingredient("smooth", 0.20, "ordinary", "hardly any noise", noise.smooth, temper=_CALM),
     Ingredient("noise_decays", 0.38, "ordinary", "with the number of steps", noise.decaying),
+    Ingredient("noise_grows", 0.06, "other runs", "from some step on", noise.growing, temper=_SETBACK),
     Ingredient("noise_follows_error", 0.40, "ordinary", "shrinks with the error that is left", noise.following_error),
     Ingredient("noise_follows_schedule", 0.73, "scheduled", "shrinks with the rate", noise.following_schedule),
     Ingredient("correlated", 0.50, "ordinary", "AR(1), exact on irregular steps", noise.correlated),

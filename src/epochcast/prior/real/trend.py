@@ -30,8 +30,8 @@ def smooth_path(grid: Grid, source: Source) -> Array:
     number = np.repeat(np.arange(1, _WAVES + 1), 2)[:, None]
     shift = np.tile([0.0, 0.5], _WAVES)[:, None]  # cosines and sines
     over_log, over_steps = (np.cos(math.pi * (number * u + shift)) for u in (of_log, grid.steps / grid.horizon))
-    heights = source.normal(width=2 * _WAVES) / (math.sqrt(2.0) * number[:, 0])
-    return np.where(source.coin(0.6), heights @ over_log, heights @ over_steps)
+    heights: Array = source.normal(width=2 * _WAVES) / (math.sqrt(2.0) * number[:, 0])
+    return np.asarray(np.where(source.coin(0.6), heights @ over_log, heights @ over_steps))
 
 
 def warped(clock: Array, grid: Grid, source: Source) -> Array:
@@ -118,6 +118,14 @@ def second_wind(left: Array, clock: Array, horizon: float, source: Source) -> Ar
     power, tail = source.log_uniform(2.0, 6.0), source.log_uniform(0.2, 1.5)
     weight = source.uniform()
     return np.asarray(weight * left + (1.0 - weight) * _left(power * (_log(clock) - log_tau), tail))
+
+
+def late_bloom(left: Array, clock: Array, horizon: float, source: Source) -> Array:
+    """A small part that gathers pace when the others have slowed down, be it long after the horizon."""
+    log_tau = np.log(source.log_uniform(0.2, 3.0) * horizon)
+    power, tail = source.log_uniform(1.2, 4.0), source.log_uniform(0.05, 1.5)
+    weight = source.log_uniform(0.02, 0.5)
+    return np.asarray((1.0 - weight) * left + weight * _left(power * (_log(clock) - log_tau), tail))
 
 
 def tokens(clock: Array, horizon: float, source: Source) -> Array:
