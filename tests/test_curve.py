@@ -414,6 +414,6 @@ def test_curve_without_strong_contradiction_is_silent(values: np.ndarray, metric
 # Horizon -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("horizon", [4, 3.5, np.int64(100), np.float32(10)])
+@pytest.mark.parametrize("horizon", [4, 5.0, np.int64(100), np.float32(10), 10**15])
 def test_curve_that_ends_before_the_horizon_passes(horizon: Any) -> None:
     before(horizon)

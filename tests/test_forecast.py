@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -11,8 +13,9 @@ from scipy import integrate, stats
 
 import epochcast as ec
 from epochcast.distributions import Mixture
-from epochcast.errors import InputError
+from epochcast.errors import EpochcastError, InputError, StrongContradictionWarning
 from epochcast.metric import LOSS, SHARE, UNTOLD
+from epochcast.weights import find
 
 RISING = 1.0 - 0.7 * np.arange(1.0, 61.0) ** -0.5
 
@@ -324,3 +327,251 @@ def test_plot_draws_the_fan_and_the_truth(tmp_path):
     ax.figure.savefig(tmp_path / "fan.png")
     assert (tmp_path / "fan.png").stat().st_size > 10_000
     assert "what came" in [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+# What strangers' runs and arguments brought up -----------------------------------------------------------------------
+
+EXPLODED = [0.9, 0.5, 0.3, 0.2, 4e4, 4e4, 4e4]
+
+
+@pytest.mark.parametrize("values", [EXPLODED, [0.9, 0.5, 3e300, 2e300], [2.3, 1.5, 1.0, 50.0], [1.0, 1e-9, 1e20]])
+def test_forecast_of_an_exploded_loss_covers_where_the_run_stands(values):
+    f = ec.forecast(values, 50, "loss") if max(values) <= 1e300 else None
+    if f is None:
+        with pytest.raises(InputError, match="larger than"):
+            ec.forecast(values, 50, "loss")
+        return
+    low, high = f.interval(0.9)
+    assert (low <= values[-1]).all()
+    assert (high >= values[-1]).all()
+    assert any("left its range" in note for note in f.notes)
+
+
+def test_forecast_of_an_exploded_r2_and_of_a_share_below_narrow_soft_bounds_covers_it_too():
+    narrow = ec.Metric("accuracy", False, (0.0, 1.0), (0.95, 1.0))
+    for values, metric in (([0.5, 0.7, -900.0, -900.0], "r2"), ([0.96, 0.97, 0.1, 0.1], narrow)):
+        low, high = ec.forecast(values, 30, metric).final.interval(0.9)
+        assert low <= values[-1] <= high
+
+
+def test_forecast_of_a_run_that_comes_back_is_as_if_it_had_kept_its_scale():
+    f = ec.forecast([0.9, 0.5, 4e4, 0.3, 0.25], 50, "loss")
+    assert f.notes == ()
+    assert f.final.median() < 1.0
+
+
+def test_stream_of_a_run_that_explodes_answers_as_one_forecast():
+    stream = ec.Forecaster().stream(50, "loss")
+    for count, value in enumerate(EXPLODED, start=1):
+        newest = stream.update(value)
+        wanted = ec.forecast(EXPLODED[:count], 50, "loss")
+        np.testing.assert_allclose(newest.median(), wanted.median(), rtol=1e-3)
+
+
+def test_forecast_of_a_return_without_bounds_follows_the_scale_of_the_run():
+    reward = ec.Metric("reward", minimize=False)
+    rising = np.array([-200.0, -150.0, -110.0, -80.0, -60.0, -47.0, -36.0, -28.0])
+    f = ec.forecast(rising, 50, reward).final
+    assert -60.0 < f.median() < 100.0
+    larger = ec.forecast(1000.0 * rising, 50, reward).final
+    assert larger.median() == pytest.approx(1000.0 * f.median(), rel=1e-4)
+    shifted = ec.forecast(rising + 500.0, 50, reward).final
+    assert shifted.median() == pytest.approx(f.median() + 500.0, rel=1e-4)
+    assert ec.forecast([7.0] * 9, 50, reward).final.median() == pytest.approx(7.0, abs=0.5)
+
+
+def test_forecast_of_a_return_told_its_end_stays_below_it():
+    bounded = ec.Metric("reward", minimize=False, hard=(-math.inf, 0.0))
+    _, high = ec.forecast([-200.0, -120.0, -60.0, -30.0, -14.0, -6.0], 50, bounded).interval(0.99)
+    assert (high <= 0.0).all()
+
+
+def test_final_is_the_horizon_whatever_the_order_of_the_steps():
+    f = ec.forecast(RISING[:5], 20, "accuracy", at=[20, 10])
+    assert f.final.steps == 20.0
+    assert f.final.median() == f.median()[0]
+    assert "at step 20" in repr(f)
+
+
+def test_final_of_a_horizon_that_was_not_asked_for_is_an_error():
+    f = ec.forecast(RISING[:5], 20, "accuracy", at=[15, 10])
+    assert "at step 15" in repr(f)
+    with pytest.raises(InputError, match=r"step 20, the horizon, was not asked for.*at="):
+        _ = f.final
+
+
+def test_batch_with_a_long_run_answers_each_run_as_if_alone():
+    long, short = np.linspace(0.1, 0.6, 450), RISING[:30]
+    for model in ec.models():
+        together = ec.forecast([short, long], 5000, "accuracy", model=model)
+        for i, values in enumerate((short, long)):
+            alone = ec.forecast(values, 5000, "accuracy", model=model)
+            assert np.array_equal(together[i].steps, alone.steps)
+            np.testing.assert_allclose(together[i].median(), alone.median(), atol=1e-5)
+
+
+def test_forecast_of_a_huge_horizon_asks_no_more_steps_than_of_a_thousand():
+    for horizon in (10**9, 10**15):
+        f = ec.forecast([0.5, 0.6], horizon, "accuracy")
+        assert len(f) == 1000
+        assert f.steps[[0, -1]].tolist() == [3.0, horizon]
+        assert np.isfinite(f.median()).all()
+
+
+@pytest.mark.parametrize("horizon", [50.5, 10**16, 10**400, math.nan, math.inf, 1, "50", None, True])
+def test_horizon_that_is_no_whole_number_of_steps_is_refused_everywhere(horizon):
+    for call in (
+        lambda: ec.forecast([0.5, 0.6], horizon, "accuracy"),
+        lambda: ec.Forecaster().stream(horizon, "accuracy"),
+        lambda: ec.Stopper(horizon, "accuracy"),
+    ):
+        with pytest.raises(InputError, match="horizon"):
+            call()
+
+
+def test_untrained_value_of_an_accuracy_is_a_value_at_step_0_and_leaves_its_bounds():
+    told = ec.forecast(RISING[:5], 30, "accuracy", untrained=0.1)
+    at_zero = ec.forecast([0.1, *RISING[:5]], 30, "accuracy", steps=range(6))
+    assert np.array_equal(told.median(), at_zero.median())
+    assert told.normalizer.half_width == 0.5
+
+
+@pytest.mark.parametrize("untrained", [math.nan, "2.3", True, -1.0, 0.0, 10**400])
+def test_untrained_value_that_cannot_be_is_refused(untrained):
+    for call in (
+        lambda: ec.forecast([1.0, 0.5], 30, "loss", untrained=untrained),
+        lambda: ec.Forecaster().stream(30, "loss", untrained=untrained),
+    ):
+        with pytest.raises(InputError, match="untrained"):
+            call()
+
+
+def test_forecast_of_a_plain_metric_refuses_values_beyond_its_range():
+    with pytest.raises(InputError, match=r"1e\+39 is larger than 1000.*Metric with bounds"):
+        ec.forecast([0.5, 0.6, 1e39, 0.7], 20, "unit")
+
+
+def test_forecast_of_a_plain_metric_with_hard_bounds_stays_inside():
+    low, high = ec.forecast([0.2, 0.21, 0.19], 30, ec.Metric("own", True, (0.15, 0.5), transform=False)).interval(0.999)
+    assert ((low >= 0.15) & (high <= 0.5)).all()
+
+
+def test_last_item_of_a_batch_is_whole():
+    batch = ec.forecast([RISING[:5], RISING[:9]], 30, "accuracy")
+    assert batch[-1].observed.values.shape == (1, 9)
+    assert np.array_equal(batch[-1].median(), batch[1].median())
+    assert len(list(batch)) == 2
+    with pytest.raises(IndexError):
+        batch[2]
+
+
+def test_sample_of_many_draws_is_that_of_one_call_after_the_other():
+    """In chunks, into the result: the draws of a seed do not depend on how many are made at once."""
+    f = ec.forecast(RISING[:5], 1000, "accuracy")
+    many = f.sample(300, seed=3)
+    assert many.shape == (300, 995)
+    assert np.array_equal(many[:10], f.sample(10, seed=3))
+    assert not np.array_equal(f.sample(2, seed=None), f.sample(2, seed=None))
+
+
+@pytest.mark.parametrize(
+    ("call", "problem"),
+    [
+        (lambda f: f.quantile([]), "level"),
+        (lambda f: f.quantile("x"), "not a number"),
+        (lambda f: f.interval("x"), "coverage"),
+        (lambda f: f.sample(2.5), "whole number"),
+        (lambda f: f.prob_better("x"), "not a number"),
+        (lambda f: f.cdf(None), "number"),
+        (lambda f: ec.forecast([0.5], 9, "accuracy", at=[]), "at="),
+        (lambda f: ec.forecast([0.5], 9, "accuracy", at=[[2, 3]]), "at="),
+        (lambda f: ec.forecast([0.5], 9, "accuracy", at="x"), "at"),
+        (lambda f: ec.Forecaster(threads="a"), "threads='a'"),
+        (lambda f: ec.Forecaster(threads=1.5), "threads=1.5"),
+        (lambda f: ec.Forecaster().stream(20, "accuracy").update(None), "value=None"),
+        (lambda f: ec.Forecaster().stream(20, "accuracy").update("0.5"), "value='0.5'"),
+        (lambda f: ec.Forecaster().stream(20, "accuracy").update(True), "value=True"),
+        (lambda f: ec.Forecaster().stream(20, "accuracy").update(0.5, "x"), "step='x'"),
+        (lambda f: ec.Forecaster().stream(math.nan, "accuracy"), "horizon=nan"),
+        (lambda f: ec.forecast([0.5], 9, "accuracy", schedule=lambda step: 1 / 0), "schedule failed.*ZeroDivision"),
+    ],
+)
+def test_argument_that_cannot_be_used_is_named(call, problem):
+    with pytest.raises(InputError, match=problem):
+        call(ec.forecast([0.5, 0.6], 9, "accuracy"))
+
+
+def test_schedule_that_contradicts_the_horizon_is_refused_when_a_stream_begins():
+    for schedule in ([0.1] * 30, "cosine,warmup=60", lambda step: -1.0):
+        with pytest.raises(InputError, match="schedule"):
+            ec.Forecaster(schedule=schedule).stream(50, "loss")
+
+
+def test_forecaster_survives_a_pickle_with_its_threads_and_schedule():
+    forecaster = ec.Forecaster(threads=2, schedule="cosine")
+    again = pickle.loads(pickle.dumps(forecaster))
+    assert again.engine.source.threads == 2
+    assert again.name == "real@cosine"
+
+
+def test_own_model_named_like_one_that_ships_survives_a_pickle_as_itself(tmp_path):
+    shipped = find("lcpfn")
+    for file in (shipped.graph, shipped.weights):
+        text = file.read_bytes().replace(b"lcpfn.safetensors", b"strea.safetensors") if file is shipped.graph else None
+        (tmp_path / f"strea{file.suffix}").write_bytes(text or file.read_bytes())
+    own = ec.Forecaster(tmp_path / "strea.onnx")
+    again = pickle.loads(pickle.dumps(own))
+    assert again.engine.source.model == str(tmp_path / "strea.onnx")
+    (tmp_path / "strea.safetensors").write_bytes(find("stream").weights.read_bytes())
+    with pytest.raises(EpochcastError):
+        pickle.loads(pickle.dumps(own))
+
+
+def test_forecast_names_all_its_arguments():
+    names = set(inspect.signature(ec.Forecaster.forecast).parameters) - {"self"}
+    assert set(inspect.signature(ec.forecast).parameters) == names | {"model", "schedule"}
+
+
+def test_forecast_of_a_tensor_with_gradients_or_of_half_precision_is_that_of_its_numbers():
+    torch = pytest.importorskip("torch")
+    wanted = ec.forecast([0.5, 0.625, 0.6875], 20, "accuracy").median()
+    values = torch.tensor([0.5, 0.625, 0.6875], requires_grad=True)
+    for given in (values, values.bfloat16(), list(values), [v.detach() for v in values], values.half().detach()):
+        assert np.array_equal(ec.forecast(given, 20, "accuracy").median(), wanted)
+    assert ec.Forecaster().stream(20, "accuracy").update(values[0]).median().shape == (19,)
+
+
+def test_forecast_of_a_series_or_of_one_column_is_one_run_at_the_steps_of_its_index():
+    pandas = pytest.importorskip("pandas")
+    values = [0.5, 0.6, 0.65]
+    by_fives = ec.forecast(values, 50, "accuracy", steps=[5, 10, 15])
+    counted = ec.forecast(values, 50, "accuracy")
+    series = pandas.Series(values, index=pandas.Index([5, 10, 15], name="epoch"))
+    for given in (series, series.to_frame("acc")):
+        assert np.array_equal(ec.forecast(given, 50, "accuracy").median(), by_fives.median())
+    for given in (pandas.Series(values), pandas.Series(values, index=list("abc")), pandas.DataFrame({"acc": values})):
+        assert np.array_equal(ec.forecast(given, 50, "accuracy").median(), counted.median())
+    batch = ec.forecast([series, pandas.Series(values)], 50, "accuracy")
+    np.testing.assert_allclose(batch[0].median(), by_fives.median(), atol=1e-5)
+    np.testing.assert_allclose(batch[1].median(), counted.median(), atol=1e-5)
+
+
+NOISY_ACCURACY = 0.96 - 0.35 * np.exp(-np.arange(30) / 6.0) + 0.01 * np.random.default_rng(0).standard_normal(30)
+
+
+def test_accuracy_told_to_be_an_error_warns_once_with_both_readings():
+    with pytest.warns(StrongContradictionWarning) as caught:
+        ec.forecast(NOISY_ACCURACY, 50, "error")
+    assert len(caught) == 1
+    message = str(caught[0].message)
+    assert "for error" in message
+    assert "metric='accuracy'" in message
+
+
+def test_shares_told_to_be_percentages_warn_once_with_both_readings():
+    with pytest.warns(StrongContradictionWarning) as caught:
+        ec.forecast(NOISY_ACCURACY, 50, "accuracy%")
+    assert len(caught) == 1
+    message = str(caught[0].message)
+    assert "as accuracy%" in message
+    assert "metric='accuracy'" in message

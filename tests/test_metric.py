@@ -75,7 +75,7 @@ def test_metric_with_an_untrained_value_reaches_from_it_to_the_best(
     name: str, untrained: float, soft: tuple[float, float]
 ) -> None:
     assert Metric.named(name, untrained=untrained).soft == soft
-    assert as_metric(Metric.named(name), untrained).soft == soft
+    assert Metric.named(name).with_untrained(untrained).soft == soft
 
 
 def test_metric_made_from_lists_and_integers_equals_the_one_from_floats() -> None:

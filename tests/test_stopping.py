@@ -367,7 +367,7 @@ def test_forecasts_are_made_only_when_a_check_is_due() -> None:
     [
         ({"horizon": 1}, "horizon=1"),
         ({"horizon": 10.5}, "horizon=10.5"),
-        ({"horizon": "10"}, "horizon='10' is not a number"),
+        ({"horizon": "10"}, "horizon='10' must be a whole number"),
         ({"metric": "acuracy"}, "unknown"),
         ({"confidence": 1.0}, "confidence=1.0"),
         ({"confidence": NAN}, "confidence=nan"),

@@ -341,3 +341,15 @@ def test_calibrated_stopper_on_the_shipped_model_decides_on_a_new_run() -> None:
     decisions = [stopper.update(step, value) for step, value in enumerate(runs[39], start=1)]
     assert decisions[-1].reason is Reason.FINISHED
     assert SMALLEST_CONFIDENCE <= stopper.confidence < 1.0
+
+
+def test_forecasts_of_runs_that_leave_their_range_are_those_of_a_stopper():
+    """One pass knows one scale per run; a run that explodes is forecast anew at every cutoff."""
+    steady = np.exp(-np.arange(1.0, 9.0) / 3.0) + 0.1
+    runs = FinishedRuns.of([steady, np.where(np.arange(8) == 4, 1e4, steady), steady + 0.2], "loss")
+    forecaster = Forecaster()
+    chances = runs.chances(forecaster, 0.2, "any", range(2, 8))
+    for row, values in enumerate(runs.values):
+        for column, cutoff in enumerate(range(2, 8)):
+            alone = forecaster.forecast(values[:cutoff], 8, "loss")
+            assert chances[row, column] == pytest.approx(float(chance_to_beat(alone, 0.2, "any")), abs=1e-3)

@@ -133,14 +133,15 @@ def _with_last(array: Array, value: float) -> Array:
 
 def thinned(curves: Curves, most: int) -> Curves:
     """At most `most` values of each curve, evenly spread and always with the newest one."""
-    every = -(-int(curves.lengths.max(initial=0)) // most)
-    if every <= 1:
+    every = np.maximum(-(-curves.lengths // most), 1)[
+        :, None
+    ]  # of each curve by itself: a batch answers as its members
+    if (every == 1).all():
         return curves
-    lengths = -(-curves.lengths // every)
-    back = np.arange(int(lengths.max()))[None]  # counted from the newest kept value
-    index = curves.lengths[:, None] - 1 - every * (lengths[:, None] - 1 - back)
-    kept = back < lengths[:, None]
-    index = np.where(kept, index, 0)
+    lengths = -(-curves.lengths // every[:, 0])
+    position = np.arange(int(lengths.max()))[None]
+    kept = position < lengths[:, None]
+    index = np.where(kept, curves.lengths[:, None] - 1 - every * (lengths[:, None] - 1 - position), 0)
     steps, values = (
         np.where(kept, np.take_along_axis(array, index, axis=1), 0.0) for array in (curves.steps, curves.values)
     )

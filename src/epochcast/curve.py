@@ -18,13 +18,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epochcast.errors import InputError, StrongContradictionWarning
-from epochcast.metric import LARGEST_VALUE, UNIT_INTERVAL, Metric, is_number
+from epochcast.metric import LARGEST_VALUE, SHARE, UNIT_INTERVAL, Metric, is_number
 
 Array = NDArray[np.float64]
 Lengths = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Missing = Literal["error", "drop"]
 
+_OPPOSITE = {"accuracy": "error", "error": "accuracy"}
+LARGEST_HORIZON = 1e15  # whole numbers up to here, and the differences of two, are exact
+LARGEST_PLAIN_VALUE = 1e3  # of metrics without a transform
 _CLIP_TOLERANCE = 1e-6  # values this far outside a hard bound, as a share of the metric's range, are rounding
 
 
@@ -78,11 +81,14 @@ class Curves:
     ) -> Curves:
         """Curves from a 1-D list (one run), a 2-D array (a batch) or a ragged list of lists; the data are copied.
 
-        Without `steps` the values belong to steps 1, 2, 3, ...; one 1-D list of steps may serve a whole batch.
-        NaN, None and masked entries are missing values: an error, or left out by `missing="drop"`.
+        Without `steps` the values belong to steps 1, 2, 3, ..., or to those of a pandas index; one 1-D list of steps
+        may serve a whole batch. A data frame of one column is one run. NaN, None and masked entries are missing
+        values: an error, or left out by `missing="drop"`.
         """
         if missing not in ("error", "drop"):
             raise InputError(f"missing={missing!r} is unknown; choose 'error' or 'drop'")
+        values, index = _unpacked(values)
+        steps = index if steps is None else steps
         padded, lengths, single = _padded(values, "values")
         if steps is None:
             counted = np.where(_seen(lengths, padded.shape[1]), np.arange(1.0, padded.shape[1] + 1.0), 0.0)
@@ -97,6 +103,33 @@ class Curves:
         return curves if steps is None else _sorted_by_step(curves)
 
 
+def _unpacked(data: Any) -> tuple[Any, Any]:
+    """Runs as arrays, and the steps that their pandas index counts: None where there is no such index.
+
+    pandas is never imported: what has an `iloc` is a series or a frame.
+    """
+    if isinstance(data, (list, tuple)) and len(data) and all(hasattr(item, "iloc") for item in data):
+        runs = [_unpacked(item) for item in data]
+        some = any(steps is not None for _, steps in runs)
+        values = [values for values, _ in runs]
+        counted = [np.arange(1.0, len(run) + 1.0) if steps is None else steps for run, steps in runs]
+        return values, counted if some else None
+    if not hasattr(data, "iloc"):
+        return data, None
+    if data.ndim == 2 and data.shape[1] != 1:
+        return data.to_numpy(), None
+    column = data if data.ndim == 1 else data.iloc[:, 0]
+    return column.to_numpy(), _index_steps(column.index)
+
+
+def _index_steps(index: Any) -> Array | None:
+    """The steps that an index counts, if it holds numbers; one that counts 0, 1, 2, ... says no more than its order."""
+    steps = np.asarray(index)
+    if steps.dtype.kind not in "fiu" or np.array_equal(steps, np.arange(len(steps))):
+        return None
+    return steps.astype(np.float64)
+
+
 def _seen(lengths: Lengths, width: int) -> Mask:
     return np.arange(width) < lengths[:, None]
 
@@ -104,9 +137,9 @@ def _seen(lengths: Lengths, width: int) -> Mask:
 def _padded(data: Any, what: str) -> tuple[Array, Lengths, bool]:
     """Curves as one array padded with 0, their lengths, and whether there was just one curve."""
     if isinstance(data, (list, tuple)) and len(data) and _is_curve(data[0]):
-        rows = [_floats(row, f"{what}[{i}]") for i, row in enumerate(data)]
+        rows = [floats(row, f"{what}[{i}]") for i, row in enumerate(data)]
         return (*_padded_rows(rows, what), False)
-    array = _floats(data, what)
+    array = floats(data, what)
     if array.ndim not in (1, 2):
         raise InputError(f"{what} has {array.ndim} dimensions; give one curve (1-D), a 2-D batch or a list of curves")
     if array.ndim == 2 and len(array) == 0:
@@ -129,10 +162,11 @@ def _is_curve(item: Any) -> bool:
     return isinstance(item, (list, tuple)) or getattr(item, "ndim", 0) > 0
 
 
-def _floats(data: Any, what: str) -> Array:
+def floats(data: Any, what: str) -> Array:
     """A copy as float64. Text stays an error: "0.9" among the values is a reader's mistake that should be seen."""
     if isinstance(data, np.ma.MaskedArray):
         data = np.ma.filled(data.astype(np.float64), np.nan)
+    data = _off_graph(data)
     try:
         array = np.asarray(data)
         if array.dtype.kind in "fiu":
@@ -142,6 +176,15 @@ def _floats(data: Any, what: str) -> Array:
     except (TypeError, ValueError, OverflowError):
         pass  # numpy does not say which item it stumbled over
     raise _not_numbers(data, what)
+
+
+def _off_graph(data: Any) -> Any:
+    """Tensors of torch, alone or in a list, as numbers: numpy refuses those with gradients or of half precision."""
+    if hasattr(data, "detach"):
+        return data.detach().cpu().double().numpy()
+    if isinstance(data, (list, tuple)) and any(hasattr(item, "detach") for item in data):
+        return [_off_graph(item) for item in data]
+    return data
 
 
 def _not_numbers(data: Any, what: str) -> InputError:
@@ -232,9 +275,8 @@ def _sorted_by_step(curves: Curves) -> Curves:
 
 
 def check_horizon(curves: Curves, horizon: float) -> None:
-    """Raise unless every curve ends before the horizon."""
-    if not (is_number(horizon) and math.isfinite(horizon) and horizon >= 2):
-        raise InputError(f"horizon={horizon!r} must be a number of steps, at least 2")
+    """Raise unless the horizon is a number of steps and every curve ends before it."""
+    horizon = whole_horizon(horizon)
     late = curves.last_step >= horizon
     if late.any():
         curve = int(np.argmax(late))
@@ -244,10 +286,22 @@ def check_horizon(curves: Curves, horizon: float) -> None:
         raise InputError(f"{where} was seen up to step {last:g} and horizon={horizon:g}: {problem}; raise the horizon")
 
 
+def whole_horizon(horizon: Any) -> int:
+    """The horizon as a whole number of steps; all that is none is refused."""
+    # Compared as it is: an integer may be too large for a float.
+    if not is_number(horizon) or not 2 <= horizon <= LARGEST_HORIZON or horizon != int(horizon):
+        raise InputError(
+            f"horizon={reprlib.repr(horizon)} must be a whole number of steps, at least 2, at most {LARGEST_HORIZON:g}"
+        )
+    return int(horizon)
+
+
 def clip_to_hard_bounds(curves: Curves, metric: Metric) -> Curves:
     """Curves inside the metric's hard bounds; what lies further outside than rounding is an error."""
     low, high = metric.hard
     outside = curves.seen & ((curves.values < low) | (curves.values > high))
+    if not metric.transform:
+        _check_plain(curves, metric)
     if not outside.any():
         return curves
     clipped = np.where(outside, np.clip(curves.values, low, high), curves.values)
@@ -264,24 +318,75 @@ def clip_to_hard_bounds(curves: Curves, metric: Metric) -> Curves:
     return replace(curves, values=clipped)
 
 
+def _check_plain(curves: Curves, metric: Metric) -> None:
+    """Values that nothing squeezes reach the network as they are, which knows them about [0, 1]."""
+    bad = curves.seen & (np.abs(curves.values) > LARGEST_PLAIN_VALUE)
+    if bad.any():
+        curve, index = _first(bad)
+        raise InputError(
+            f"{_place(curves, curve, index)} = {curves.values[curve, index]:g} is larger than {LARGEST_PLAIN_VALUE:g}: "
+            f"metric {metric.name!r} takes values as they are, about 0 to 1; give a Metric with bounds of its own"
+        )
+
+
 def warn_on_contradiction(curves: Curves, metric: Metric) -> None:
-    """Warn when a curve moves steadily and far against the metric's direction: it was probably declared wrongly."""
+    """Warn once when values hardly fit their metric: it was probably declared wrongly."""
+    for sentence in (_against_the_direction(curves, metric), _shares_as_percentages(curves, metric)):
+        if sentence is not None:
+            warnings.warn(sentence, StrongContradictionWarning, stacklevel=3)
+            return
+
+
+def _against_the_direction(curves: Curves, metric: Metric) -> str | None:
+    """Some curve moves steadily and far against the metric's direction."""
     if curves.values.shape[1] < 5:
-        return
+        return None
     sign = -1.0 if metric.minimize else 1.0
     spread = metric.soft[1] - metric.soft[0] if metric.soft else np.abs(curves.values[:, 0])
     far = sign * (curves.last_value - curves.values[:, 0]) < -0.2 * spread
     if not far.any():
-        return
+        return None
     gains = sign * np.where(curves.seen[:, 1:], np.diff(curves.values, axis=1), 0.0)
     steadily = (gains < 0).sum(axis=1) >= 0.8 * (curves.lengths - 1)
+    if metric.kind == SHARE:
+        # A noisy accuracy that is told to be an error: its setbacks hide the direction from step to step.
+        for i in np.flatnonzero(far):
+            steadily[i] |= _falls_in_rank(sign * curves.values[i, : curves.lengths[i]])
     contradicts = steadily & far & (curves.lengths >= 5)
-    if contradicts.any():
-        curve = int(np.argmax(contradicts))
-        where = "the curve" if curves.single else f"curve {curve}"
-        better = "smaller" if metric.minimize else "larger"
-        warnings.warn(
-            f"{where} gets steadily worse for {metric.name}, where {better} is better; check the metric's direction",
-            StrongContradictionWarning,
-            stacklevel=3,
-        )
+    if not contradicts.any():
+        return None
+    curve = int(np.argmax(contradicts))
+    where = "the curve" if curves.single else f"curve {curve}"
+    first, last = curves.values[curve, 0], curves.last_value[curve]
+    better, other = ("smaller", "larger") if metric.minimize else ("larger", "smaller")
+    reading = _OPPOSITE.get(metric.name.removesuffix("%"), "")
+    reading += "%" * (bool(reading) and metric.name.endswith("%"))
+    instead = f"metric={reading!r}" if reading else f"a Metric with minimize={not metric.minimize}"
+    return (
+        f"{where} gets steadily worse for {metric.name}, from {first:.4g} to {last:.4g} where {better} is better; "
+        f"check the metric's direction: if {other} is better it is {instead}"
+    )
+
+
+def _falls_in_rank(values: Array) -> bool:
+    """Whether later values are lower nearly without exception, by Spearman's rank correlation."""
+    if len(values) < 8:
+        return False
+    ranks = np.argsort(np.argsort(values, kind="stable"), kind="stable")
+    return bool(np.corrcoef(ranks, np.arange(len(values)))[0, 1] < -0.9)
+
+
+def _shares_as_percentages(curves: Curves, metric: Metric) -> str | None:
+    """Some curve of a percentage never leaves 0 to 1."""
+    if not metric.name.endswith("%") or curves.values.shape[1] < 2:
+        return None
+    largest = np.where(curves.seen, curves.values, 0.0).max(axis=1)
+    suspect = (largest > 0.0) & (largest <= 1.0) & (curves.lengths >= 2)
+    if not suspect.any():
+        return None
+    curve = int(np.argmax(suspect))
+    where = "the curve" if curves.single else f"curve {curve}"
+    return (
+        f"{where} has values up to {largest[curve]:.4g}: as {metric.name} that is at most 1 of 100; if they are shares "
+        f"of one, it is metric={metric.name.removesuffix('%')!r}"
+    )

@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from epochcast.curve import Array, Curves
+from epochcast.curve import Array, Curves, Mask, floats
 from epochcast.distributions import Distribution
 from epochcast.errors import InputError
-from epochcast.metric import Metric
+from epochcast.metric import Bounds, Metric, is_number, plain_number
 from epochcast.normalize import Normalizer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from epochcast.paths import FirstStep
+
 _MARGIN = 1e-12  # keeps quantiles off infinite bounds
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(48)
+_DRAWS_AT_ONCE = 100_000  # bounds the memory of quantiles and draws
 _BANDS = (0.5, 0.8, 0.9, 0.95)
+
+
+class PathSource(Protocol):
+    """A forecaster that draws joint futures of a run; see `epochcast.paths.draw`."""
+
+    def draw_paths(
+        self, run: Curves, steps: Array, horizon: float, size: int, rng: np.random.Generator, image: Bounds
+    ) -> tuple[NDArray[np.intp], Array]: ...
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,6 +53,8 @@ class Forecast:
     observed: Curves  # what was seen, in the metric's space
     notes: tuple[str, ...] = ()
     at_horizon: bool = False  # narrowed to the horizon by `final`
+    source: PathSource | None = None  # what made it, and can draw its joint futures
+    unit: Curves | None = None  # what that was asked about: the runs in the prior's space
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -48,14 +62,19 @@ class Forecast:
     def __repr__(self) -> str:
         if not self.observed.single:
             return f"<Forecast of {len(self.observed)} runs' {self.metric.name} up to step {self.horizon}>"
-        low, high = self.final.interval(0.9)
-        end = f"{self.final.median():.4g} (90 %: {low:.4g} to {high:.4g})"
-        return f"<Forecast of {self.metric.name}: {end} at step {self.horizon}>"
+        # The horizon, or the last step asked for where that was left out.
+        last = self if self.at_horizon else self._at(int(np.argmax(self.steps)))
+        low, high = last.interval(0.9)
+        end = f"{last.median():.4g} (90 %: {low:.4g} to {high:.4g})"
+        return f"<Forecast of {self.metric.name}: {end} at step {last.steps:g}>"
 
     def __getitem__(self, index: int) -> Forecast:
         """The forecast of one curve of a batch, without the padding of ragged batches."""
         if self.steps.ndim < 2 or self.at_horizon:
             raise InputError("this is the forecast of one run; only forecasts of a batch have items")
+        if not (isinstance(index, (int, np.integer)) and -len(self) <= index < len(self)):
+            raise IndexError(f"curve {index!r} is asked for; there are {len(self)}")  # ends a loop over the curves
+        index = int(index) % len(self)
         padding = np.isnan(self.steps[index])
         ahead = np.flatnonzero(~padding) if padding.any() else slice(None)
         return replace(
@@ -64,6 +83,7 @@ class Forecast:
             normalised=self.normalised[index, ahead],
             normalizer=self.normalizer.at(index),
             observed=replace(self.observed[slice(index, index + 1)], single=True),
+            unit=None if self.unit is None else self.unit[slice(index, index + 1)],
         )
 
     @property
@@ -71,10 +91,18 @@ class Forecast:
         """The same at the horizon: every array loses its last axis."""
         if self.at_horizon:
             return self
+        steps = self.steps if self.steps.ndim == 1 else self.steps[0]
+        found = np.flatnonzero(steps == self.horizon)
+        if len(found) == 0:
+            raise InputError(f"step {self.horizon}, the horizon, was not asked for; add it to at=...")
+        return self._at(int(found[0]))
+
+    def _at(self, position: int) -> Forecast:
+        """The same at one of the steps."""
         return replace(
             self,
-            steps=self.steps[..., -1],
-            normalised=self.normalised[..., -1],
+            steps=self.steps[..., position],
+            normalised=self.normalised[..., position],
             normalizer=self.normalizer.at((..., 0)),
             at_horizon=True,
         )
@@ -83,11 +111,11 @@ class Forecast:
 
     def quantile(self, q: ArrayLike) -> Array:
         """The value below which a share q of the outcomes lies; several q add an axis before the steps."""
-        levels = np.asarray(q, dtype=np.float64)
+        levels = floats(q, "q")
         if levels.ndim == 0:
             return self._quantile(levels)
-        if levels.ndim > 1:
-            raise InputError(f"q has {levels.ndim} dimensions; give one level or a list of levels")
+        if levels.ndim > 1 or len(levels) == 0:
+            raise InputError(f"q={reprlib.repr(q)} must be one level or a list of levels")
         return np.stack(self._quantiles(levels), axis=self._list_axis)
 
     @property
@@ -119,7 +147,7 @@ class Forecast:
 
     def interval(self, coverage: float = 0.9) -> tuple[Array, Array]:
         """The central interval that holds a share `coverage` of the outcomes: (low, high)."""
-        if not 0.0 < coverage < 1.0:
+        if not (is_number(coverage) and 0.0 < coverage < 1.0):
             raise InputError(f"coverage={coverage} must lie between 0 and 1, both excluded")
         low, high = self._quantiles(np.array([0.5 - coverage / 2, 0.5 + coverage / 2]))
         return low, high
@@ -151,19 +179,85 @@ class Forecast:
 
     def prob_better(self, best: ArrayLike) -> Array:
         """Probability that the value at each step beats `best`: is above it, or below it for minimised metrics."""
-        target = np.asarray(best, dtype=np.float64)
+        target = floats(best, "best")
         if target.ndim == 1 and self.steps.ndim == 2 and len(target) == len(self.steps):
             target = target[:, None]  # one best value per curve
         below = self.cdf(target)
         return below if self.metric.minimize else 1.0 - below
 
-    def sample(self, n: int, seed: int = 0) -> Array:
-        """n draws at each step, independent across steps: [n, step], or [curve, n, step] for a batch."""
-        if n < 1:
-            raise InputError(f"n={n} draws were asked for; it must be at least 1")
-        uniform = np.random.default_rng(seed).random((n, *self.steps.shape))
-        levels = np.clip(uniform, np.finfo(float).eps, 1.0 - np.finfo(float).eps)
-        return np.moveaxis(self._quantile(levels), 0, self._list_axis)
+    def sample(self, n: int, seed: int | None = 0) -> Array:
+        """n draws at each step, independent across steps: [n, step], or [curve, n, step] for a batch.
+
+        They tell about each step by itself; for futures that hang together from step to step see `paths`. `seed=None`
+        draws afresh.
+        """
+        size = _count(n)
+        rng, shape = np.random.default_rng(seed), self.steps.shape
+        draws = np.empty((size, *shape))
+        chunk = max(1, _DRAWS_AT_ONCE // max(self.steps.size, 1))
+        for start in range(0, size, chunk):
+            uniform = rng.random((min(chunk, size - start), *shape))
+            levels = np.clip(uniform, np.finfo(float).eps, 1.0 - np.finfo(float).eps)
+            draws[start : start + chunk] = self._quantile(levels)
+        return np.moveaxis(draws, 0, self._list_axis)
+
+    # --- joint futures -------------------------------------------------------------------------------------------
+
+    def paths(self, n: int = 200, seed: int | None = None) -> Array:
+        """n joint futures of one run at its steps, [n, step]: the network's own draws, fed back to it step by step.
+
+        Of more than 100 steps as many are drawn, evenly spread; those between keep the rank of the nearest one.
+        """
+        size, order = _count(n), np.argsort(self.steps)
+        if self.source is None or self.unit is None or self.steps.ndim != 1:
+            raise InputError("paths are drawn of one run, by what forecast it; take one of a batch with forecast[i]")
+        if self.steps.size > 1 and (np.diff(self.steps[order]) == 0.0).any():
+            raise InputError(f"paths need different steps; at={self.steps.tolist()} holds one twice")
+        rng = np.random.default_rng(seed)
+        image = (_MARGIN, 1.0 - _MARGIN) if self.metric.transform else self.normalizer.image
+        positions, values = self.source.draw_paths(self.unit, self.steps[order], float(self.horizon), size, rng, image)
+        if len(positions) < len(order):
+            values = self._filled(order, positions, values)
+        paths = np.empty((size, len(order)))
+        paths[:, order] = values
+        return self.normalizer.inverse(paths)
+
+    def _filled(self, order: NDArray[np.intp], positions: NDArray[np.intp], values: Array) -> Array:
+        """Normalised values at all steps, in order, from those drawn at some positions."""
+        drawn = self.normalised[order[positions]]
+        ranks = np.clip(drawn.cdf(values), _MARGIN, 1.0 - _MARGIN)
+        nearest = np.abs(np.arange(len(order))[:, None] - positions).argmin(axis=1)
+        filled = np.empty((len(values), len(order)))
+        for start in range(0, len(values), max(1, _DRAWS_AT_ONCE // len(order))):
+            part = slice(start, start + max(1, _DRAWS_AT_ONCE // len(order)))
+            filled[part] = self.normalised[order].icdf(ranks[part][:, nearest])
+        filled[:, positions] = values
+        return np.clip(filled, *self.normalizer.image)
+
+    def prob_ever(self, best: float, n: int = 1000, seed: int | None = 0) -> float:
+        """The probability that any of the later values beats `best`, from n joint futures."""
+        target = plain_number(best, "best")
+        paths = self.paths(n, seed)
+        return float(((paths < target) if self.metric.minimize else (paths > target)).any(axis=1).mean())
+
+    def first_step(self, value: float, n: int = 1000, seed: int | None = 0) -> FirstStep:
+        """When the run first reaches `value`, from n joint futures; at once if it has reached it already."""
+        from epochcast.paths import FirstStep
+
+        target = plain_number(value, "value")
+        if self.steps.ndim != 1:
+            raise InputError("first_step is about one run; take one of the batch with forecast[i]")
+        seen = self._reaches(self.observed.values[0, : self.observed.lengths[0]], target)
+        if seen.any():
+            step = self.observed.steps[0, int(np.argmax(seen))]
+            return FirstStep(target, np.array([step]), np.ones(1), 0.0)
+        order = np.argsort(self.steps)
+        reached = self._reaches(self.paths(n, seed)[:, order], target)
+        first = np.bincount(reached.argmax(axis=1)[reached.any(axis=1)], minlength=len(order)) / len(reached)
+        return FirstStep(target, self.steps[order], first, float(1.0 - reached.any(axis=1).mean()))
+
+    def _reaches(self, values: Array, target: float) -> Mask:
+        return values <= target if self.metric.minimize else values >= target
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types: steps, median, mean, quantiles and the notes."""
@@ -203,7 +297,9 @@ class Forecast:
         return np.maximum(above - self._mass_below_image, np.finfo(float).tiny)
 
     def _argument(self, y: ArrayLike) -> Array:
-        values = np.asarray(y, dtype=np.float64)
+        values = floats(y, "y")
+        if np.isnan(values).any():
+            raise InputError(f"y={reprlib.repr(y)} must be a number, or one per step")
         try:
             np.broadcast_shapes(values.shape, self.steps.shape)
         except ValueError:
@@ -214,6 +310,12 @@ class Forecast:
         gaps = np.isnan(self.steps)
         answer: Array = np.where(gaps, np.nan, result) if gaps.any() else np.asarray(result)
         return answer[()]  # a plain number where there is one run and one step
+
+
+def _count(n: int) -> int:
+    if not (isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n >= 1):
+        raise InputError(f"n={reprlib.repr(n)} draws were asked for; it must be a whole number, at least 1")
+    return int(n)
 
 
 def _plain(array: Array) -> Any:

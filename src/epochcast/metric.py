@@ -30,7 +30,8 @@ class Metric:
     """A performance measure: its direction, the bounds it cannot leave and the range worth telling apart.
 
     `hard` bounds may be infinite. `soft` bounds are finite; None takes them from the value of the untrained model, or,
-    where that is not known, from the first value of the curve. `transform=False` leaves values as they are.
+    where that is not known, from the first value of the curve; where no value is the best possible, as for a reward,
+    from the range of the values seen. `transform=False` leaves values as they are, about 0 to 1.
     """
 
     name: str
@@ -106,17 +107,21 @@ class Metric:
 
     def with_untrained(self, value: float) -> Metric:
         """Soft bounds that reach from the value of the untrained model to the best value possible."""
-        if not (is_number(value) and math.isfinite(value)):
-            raise InputError(f"untrained={value!r} of metric {self.name!r} must be a finite number")
+        value = self.checked_untrained(value)
         if not math.isfinite(self.best):
             raise InputError(
                 f"metric {self.name!r} has no finite best value, so untrained={value} cannot set its soft bounds; "
                 "give soft=(low, high)"
             )
-        soft = (min(self.best, value), max(self.best, value))
-        if soft[0] == soft[1] or not self.hard[0] <= value <= self.hard[1]:
+        return replace(self, soft=(min(self.best, value), max(self.best, value)))
+
+    def checked_untrained(self, value: float) -> float:
+        """A value of the untrained model that this metric can have."""
+        if not (is_number(value) and abs(value) <= LARGEST_VALUE):  # false for NaN too
+            raise InputError(f"untrained={reprlib.repr(value)} of metric {self.name!r} must be a finite number")
+        if value == self.best or not self.hard[0] <= value <= self.hard[1]:
             raise InputError(f"untrained={value} of metric {self.name!r} must lie in {self.hard}, off the best value")
-        return replace(self, soft=soft)
+        return float(value)
 
 
 def _checked_bounds(bounds: Any, what: str) -> Bounds:
@@ -135,6 +140,16 @@ def _checked_bounds(bounds: Any, what: str) -> Bounds:
 
 def is_number(item: Any) -> bool:
     return isinstance(item, (int, float, np.integer, np.floating)) and not isinstance(item, bool)
+
+
+def plain_number(item: Any, what: str) -> float:
+    """A float from any kind of number, torch's too; text and truth values are mistakes that should be seen."""
+    if not isinstance(item, (str, bytes, bool, np.bool_)):
+        try:
+            return float(item.detach() if hasattr(item, "detach") else item)
+        except (TypeError, ValueError, OverflowError, RuntimeError):
+            pass  # the message below names the item
+    raise InputError(f"{what}={reprlib.repr(item)} is not a number")
 
 
 _PRESETS: dict[str, Metric] = {
@@ -156,10 +171,10 @@ def metric_names() -> list[str]:
     return sorted(_PRESETS)
 
 
-def as_metric(metric: Metric | str, untrained: float | None = None) -> Metric:
+def as_metric(metric: Metric | str) -> Metric:
     """A Metric from itself or from the name of a preset."""
     if isinstance(metric, str):
-        return Metric.named(metric, untrained=untrained)
+        return Metric.named(metric)
     if not isinstance(metric, Metric):
         raise InputError(f"metric must be a Metric or a name, not {type(metric).__name__}")
-    return metric if untrained is None else metric.with_untrained(untrained)
+    return metric

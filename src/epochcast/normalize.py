@@ -4,6 +4,10 @@
 
 stretched so that the hard bounds fall on 0 and 1. Metrics that are minimised have a negative half-width, which makes
 larger always better afterwards. The map is close to linear between the soft bounds and squeezes what lies outside.
+
+Soft bounds that a metric leaves open come from the run: from the best value possible to the untrained model's value or
+to the first one, and, where no value is the best possible, around all that was seen. A run whose newest value has left
+its soft bounds far behind takes them along, or it would be squeezed beyond recognition.
 """
 
 from __future__ import annotations
@@ -16,10 +20,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epochcast.curve import Array
+from epochcast.curve import Array, Curves, Mask
 from epochcast.errors import InputError
 from epochcast.metric import LARGEST_VALUE, SMALLEST_RANGE, Metric
 from epochcast.special import expit, logit
+
+_SMALLEST_SPREAD = 1e-9  # of a run's values, as a share of their size: less is rounding
+FARTHEST = 4.0  # widths of the soft bounds between the newest value and the far bound; beyond, the bounds follow it
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,29 @@ class Normalizer:
             )
         half_width = sign * _width_from(metric, np.asarray(reference, dtype=np.float64)) / 2
         return cls(metric, metric.best - half_width, half_width)
+
+    @classmethod
+    def of_runs(cls, metric: Metric, curves: Curves, untrained: Array | None = None) -> tuple[Normalizer, Mask]:
+        """The map of each run by what was seen of it, and which runs [run] have left the bounds that they began with.
+
+        `untrained` [run] are values before training, where they are known.
+        """
+        if not metric.transform:
+            return cls.of(metric), np.zeros(len(curves), dtype=np.bool_)
+        low, high = _soft_bounds(metric, curves, untrained)
+        newest = np.where(curves.lengths > 0, curves.last_value, high)
+        below, above = _left_behind(newest, low, high)
+        if metric.soft is not None and not (below | above).any():
+            return cls.of(metric), below  # one map for all
+        lower = np.where(below, high - (high - newest) / FARTHEST, low)
+        higher = np.where(above, low + (newest - low) / FARTHEST, high)
+        return cls._between(metric, lower, higher), below | above
+
+    @classmethod
+    def _between(cls, metric: Metric, low: Array, high: Array) -> Normalizer:
+        """The map of soft bounds [run]."""
+        half_width = ((-0.5 if metric.minimize else 0.5) * (high - low))[:, None]
+        return cls(metric, ((low + high) / 2)[:, None], half_width)
 
     @cached_property
     def _logistic_ends(self) -> tuple[Array, Array]:
@@ -92,7 +122,52 @@ class Normalizer:
     @property
     def image(self) -> tuple[float, float]:
         """The interval that `forward` maps onto: where a forecast has its mass."""
-        return (0.0, 1.0) if self.metric.transform else (-math.inf, math.inf)
+        return (0.0, 1.0) if self.metric.transform else self.metric.hard
+
+
+def keep_their_scale(metric: Metric, runs: Curves, untrained: Array | None = None) -> Mask:
+    """Which runs [run] have one map from their first value to their last."""
+    if not metric.transform:
+        return np.ones(len(runs), dtype=np.bool_)
+    if metric.soft is None and not math.isfinite(metric.best):
+        return np.zeros(len(runs), dtype=np.bool_)
+    low, high = _soft_bounds(metric, runs, untrained)
+    below, above = _left_behind(runs.values, low[:, None], high[:, None])
+    return np.asarray(~((below | above) & runs.seen).any(axis=1))
+
+
+def _left_behind(values: Array, low: Array, high: Array) -> tuple[Mask, Mask]:
+    """Where a value is so far below, or above, soft bounds that they follow it."""
+    far = FARTHEST * (high - low)
+    return values < high - far, values > low + far
+
+
+def _soft_bounds(metric: Metric, curves: Curves, untrained: Array | None) -> tuple[Array, Array]:
+    """Low and high soft bound of each run [run]: the metric's, or those that its values suggest."""
+    if metric.soft is not None:
+        low, high = metric.soft
+        return np.full(len(curves), low), np.full(len(curves), high)
+    if untrained is None and (curves.lengths == 0).any():
+        raise InputError(
+            f"metric {metric.name!r} needs soft bounds when nothing is seen; give soft=(low, high) or untrained=..."
+        )
+    if not math.isfinite(metric.best):
+        return _around_the_run(curves, untrained)
+    width = _width_from(metric, curves.values[:, 0] if untrained is None else untrained)
+    best = np.full(len(curves), metric.best)
+    return (best, best + width) if metric.minimize else (best - width, best)
+
+
+def _around_the_run(curves: Curves, untrained: Array | None) -> tuple[Array, Array]:
+    """The lowest and the highest value of each run; around a run that has not moved, as much as its size."""
+    low = np.where(curves.seen, curves.values, np.inf).min(axis=1, initial=np.inf)
+    high = np.where(curves.seen, curves.values, -np.inf).max(axis=1, initial=-np.inf)
+    if untrained is not None:
+        low, high = np.minimum(low, untrained), np.maximum(high, untrained)
+    size = np.maximum(np.abs(low), np.abs(high))
+    spare = np.where(size > 0.0, size, 1.0) / 2
+    still = high - low <= _SMALLEST_SPREAD * size
+    return np.where(still, low - spare, low), np.where(still, high + spare, high)
 
 
 def _width_from(metric: Metric, reference: Array) -> Array:

@@ -7,9 +7,10 @@ own space; it knows nothing of metrics.
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -58,9 +59,33 @@ def load_network(name: str | Path, threads: int = 1) -> SetEngine | StreamEngine
     except (KeyError, TypeError, json.JSONDecodeError):
         raise WeightsError(f"{files.weights.name} does not say which network it belongs to") from None
     session = _session(files, threads)
+    engine: SetEngine | StreamEngine
     if layout == "set":
-        return SetEngine(files.name, session, config, arrays)
-    return StreamEngine(files.name, session, config, _basis(config))
+        engine = SetEngine(files.name, session, config, arrays)
+    else:
+        engine = StreamEngine(files.name, session, config, _basis(config))
+    engine.source = Source.of(files, threads)
+    return engine
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where an engine comes from, so that it can be loaded again elsewhere: a loaded network cannot be pickled."""
+
+    model: str  # the name of a model that ships, or the path of an .onnx file
+    sha256: str  # of the weights
+    threads: int
+
+    @classmethod
+    def of(cls, files: ModelFiles, threads: int) -> Source:
+        model = files.name if files.ships else str(files.graph.resolve())
+        return cls(model, hashlib.sha256(files.weights.read_bytes()).hexdigest(), threads)
+
+    def load(self) -> SetEngine | StreamEngine:
+        """The same engine; an error where other weights lie in its place."""
+        if Source.of(find(self.model), self.threads) != self:
+            raise WeightsError(f"{self.model} holds other weights than those saved, sha256 {self.sha256[:12]}...")
+        return load_network(self.model, self.threads)
 
 
 def _basis(config: dict[str, Any]) -> Basis:
@@ -91,6 +116,8 @@ def _chunks(curves: Curves, queries: Array) -> Iterator[tuple[slice, Curves]]:
 
 class SetEngine:
     """The paper's set transformer with its bins."""
+
+    source: Source | None = None
 
     def __init__(self, name: str, session: Any, config: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         self.name = name
@@ -141,6 +168,8 @@ def _hidden_from_others(observed: NDArray[np.bool_], queries: int) -> NDArray[np
 
 class StreamEngine:
     """The streaming transformer; its basis prepares its inputs and reads its outputs."""
+
+    source: Source | None = None
 
     def __init__(self, name: str, session: Any, config: dict[str, Any], basis: Basis) -> None:
         self.name = name
@@ -276,14 +305,22 @@ class StreamSession:
 
     def __init__(self, engine: StreamEngine) -> None:
         self._engine = engine
-        self._memory = engine.by_layer(engine.empty_memory(1))
+        self._forget()
+
+    def _forget(self) -> None:
+        self._memory = self._engine.by_layer(self._engine.empty_memory(1))
         self._encoded = 0
+        self._known = np.empty((2, 0))  # steps and values
 
     def predict(self, curves: Curves, queries: Array, horizon: float) -> Distribution:
-        """The forecast of a curve that extends the one given before."""
+        """The forecast of a curve; what extends the one given before is read on from there."""
         engine = self._engine
         if curves.values.shape[1] > engine.most_values:
             return engine.predict(curves, queries, horizon)
+        seen = np.stack([curves.steps[0], curves.values[0]])
+        if not np.array_equal(seen[:, : self._known.shape[1]], self._known):
+            self._forget()  # a run that has left its range is seen at another scale
+        self._known = seen
         new, question = engine.basis.newest(curves, queries, horizon, self._encoded)
         answer, self._memory = engine.read_on_by_layer(new, question, np.array([[new.shape[1] - 1]]), self._memory)
         self._encoded += new.shape[1]

@@ -56,6 +56,10 @@ class Schedule:
         """Rates of equal parts of a run, whatever its horizon."""
         return cls("rates", _Spaced(_positive(rates)))
 
+    def check(self, horizon: float) -> None:
+        """Raise unless it gives rates for a run with this horizon."""
+        _table(self, float(horizon))
+
     def at(self, steps: Array, horizon: float, scale: float = 1.0) -> Rates:
         """Rates at steps [run, ...]; the clock counts `scale` for each step."""
         return _table(self, float(horizon)).at(steps, scale)
@@ -100,7 +104,12 @@ class _Function:
     function: Callable[[float], float]
 
     def __call__(self, steps: Array, horizon: float) -> Array:
-        return np.array([float(self.function(step)) for step in steps])
+        try:
+            return np.array([float(self.function(step)) for step in steps])
+        except Exception as error:  # whatever a user's function raises
+            raise InputError(
+                f"the schedule failed between step 0 and {horizon:g}: {type(error).__name__}: {error}"
+            ) from error
 
 
 @dataclass(frozen=True)

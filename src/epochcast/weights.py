@@ -62,6 +62,11 @@ class ModelFiles:
     weights: Path
     card: dict[str, Any]
 
+    @property
+    def ships(self) -> bool:
+        """Whether it comes with epochcast, so that its name tells which it is."""
+        return self.graph.parent == FOLDER
+
 
 @cache
 def registry() -> dict[str, Any]:

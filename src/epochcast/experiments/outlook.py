@@ -19,8 +19,6 @@ from epochcast.metric import Metric
 from epochcast.stopping.calibration import FinishedRuns, forecasts, longest_read
 from epochcast.stopping.reach import reach
 
-_CHUNK = 128  # runs forecast at once: bounds the memory
-
 
 @dataclass(frozen=True)
 class TaskRuns:
@@ -83,8 +81,7 @@ class Outlook:
         finished = runs.filled(steps)
         sign = -1.0 if runs.metric.minimize else 1.0
         table = np.empty((len(confidences), len(runs), len(steps) - 1))
-        for start in range(0, len(runs), _CHUNK):
-            part = slice(start, start + _CHUNK)
+        for part in finished.parts():
             for cutoff, forecast in forecasts(forecaster, finished[part], range(1, len(steps))):
                 for which, confidence in enumerate(confidences):
                     table[which, part, cutoff - 1] = sign * reach(forecast, confidence)

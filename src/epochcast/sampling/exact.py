@@ -92,6 +92,7 @@ class ExactEngine:
 
     name = "exact"
     grid: int | None = None  # any horizon
+    samples = True  # seconds per run
 
     def __init__(
         self, config: ExactConfig | None = None, *, progress: Callable[[int, int], None] | None = None

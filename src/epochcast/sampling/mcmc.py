@@ -111,6 +111,7 @@ class McmcEngine:
     """Forecasts by MCMC; `diagnostics` holds one record per curve of the latest forecast."""
 
     grid: int | None = None  # any horizon
+    samples = True  # seconds per run
 
     def __init__(self, prior: PriorName = "pp", config: McmcConfig = M1, *, progress: Progress | None = None) -> None:
         if prior not in _POSTERIORS:

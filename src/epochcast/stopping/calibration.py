@@ -20,10 +20,11 @@ import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from epochcast.curve import Array, Curves, Lengths, Mask, clip_to_hard_bounds
 from epochcast.distributions import Distribution
@@ -31,6 +32,7 @@ from epochcast.errors import InputError
 from epochcast.forecast import Forecast
 from epochcast.forecaster import Forecaster
 from epochcast.metric import Metric, as_metric
+from epochcast.normalize import keep_their_scale
 from epochcast.runtime import Engine
 from epochcast.stopping.decision import Target, chance_to_beat, check_confidence, rest_of_run
 
@@ -109,7 +111,7 @@ class FinishedRuns:
     def __len__(self) -> int:
         return len(self.values)
 
-    def __getitem__(self, index: slice | Mask) -> FinishedRuns:
+    def __getitem__(self, index: slice | Mask | NDArray[np.intp]) -> FinishedRuns:
         """Some of the runs."""
         return FinishedRuns(self.values[index], self.metric, None if self.untrained is None else self.untrained[index])
 
@@ -149,21 +151,31 @@ class FinishedRuns:
     def chances(self, forecaster: Forecaster, thresholds: ArrayLike, target: Target, cutoffs: Sequence[int]) -> Array:
         """What the rule compares with 1 - confidence: the chance to beat each run's threshold, [run, cutoff]."""
         limits = np.broadcast_to(np.asarray(thresholds, dtype=np.float64), (len(self),))
-        rows = []
-        for start in range(0, len(self), _CHUNK):
-            part = slice(start, start + _CHUNK)
+        chances = np.empty((len(self), len(cutoffs)))
+        for part in self.parts():
             columns = [
                 chance_to_beat(forecast, limits[part], target)
                 for _, forecast in forecasts(forecaster, self[part], cutoffs)
             ]
-            rows.append(np.stack(columns, axis=1))
-        return np.concatenate(rows)
+            chances[part] = np.stack(columns, axis=1)
+        return chances
+
+    @cached_property
+    def _keep_their_scale(self) -> Mask:
+        return keep_their_scale(self.metric, Curves.of(self.values), self.untrained)
+
+    def parts(self) -> Iterator[NDArray[np.intp]]:
+        """Runs to be forecast at once; those that are seen at one scale throughout apart, as one pass serves them."""
+        for rows in (np.flatnonzero(self._keep_their_scale), np.flatnonzero(~self._keep_their_scale)):
+            for start in range(0, len(rows), _CHUNK):
+                yield rows[start : start + _CHUNK]
 
 
 def forecasts(forecaster: Forecaster, runs: FinishedRuns, cutoffs: Sequence[int]) -> Iterator[tuple[int, Forecast]]:
     """Each cutoff with the forecast of all runs from it; an engine that can reads each run only once."""
     engine = forecaster.engine
-    if isinstance(engine, AllCutoffs) and runs.horizon <= longest_read(engine, runs.horizon):
+    one_scale = bool(runs._keep_their_scale.all())
+    if one_scale and isinstance(engine, AllCutoffs) and runs.horizon <= longest_read(engine, runs.horizon):
         yield from _in_one_pass(forecaster, engine, runs, frozenset(cutoffs))
         return
     for cutoff in sorted(cutoffs):

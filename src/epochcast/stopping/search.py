@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
-from epochcast.curve import Curves, clip_to_hard_bounds
+from epochcast.curve import Curves, clip_to_hard_bounds, whole_horizon
 from epochcast.errors import ConfigError, InputError
 from epochcast.metric import LARGEST_VALUE, Metric, as_metric
 from epochcast.stopping.decision import TARGETS, Decision, Reason, Target
@@ -82,13 +82,11 @@ class Search(ABC):
         dry_run: bool = False,
         non_finite: NonFinite = "stop",
     ) -> None:
-        if not (_number(horizon, "horizon").is_integer() and horizon >= 2):
-            raise InputError(f"horizon={horizon!r} must be a whole number of steps, at least 2")
         if target not in TARGETS:
             raise InputError(f"target={target!r} is unknown; choose 'any' or 'final'")
         if non_finite not in ("stop", "ignore"):
             raise InputError(f"non_finite={non_finite!r} is unknown; choose 'stop' or 'ignore'")
-        self.horizon = int(horizon)
+        self.horizon = whole_horizon(horizon)
         self.metric = as_metric(metric)
         self.best = None if best is None else self._finite(best, "best")
         self.target: Target = target
