@@ -31,7 +31,7 @@ SMOOTH: Rates = {"smooth": 1.0}
 AT_HORIZON: Rates = {"ends_at_horizon": 1.0, "gap": 1.0, "gap_noise": 1.0, "noise_follows_schedule": 1.0}
 COSINE: Rates = {"cosine": 1.0, "ends_at_horizon": 1.0}
 LOSS: Rates = {"smooth": 1.0, "loss": 1.0}
-TOKENS: Rates = {"loss": 1.0, "tokens": 1.0, "tame": 1.0, "ends_at_horizon": 1.0, "gap_tokens": 1.0}
+TOKENS: Rates = {"loss": 1.0, "text_epochs": 1.0, "tame": 1.0, "ends_at_horizon": 1.0, "gap_tokens": 1.0}
 
 # What is set beside the ingredient itself, so that it shows.
 FIGURES: dict[str, dict[str, Rates]] = {
@@ -46,7 +46,8 @@ FIGURES: dict[str, dict[str, Rates]] = {
         "barely_moving": {"loss": 1.0},
         "barely_moving_accuracy": {},
         "quantised": {"barely_moving_accuracy": 1.0},
-        "tokens": {"loss": 1.0, "tame": 1.0},
+        "text": {"loss": 1.0, "tame": 1.0},
+        "text_epochs": {"loss": 1.0, "tame": 1.0},
         "unbounded": {},
     },
     "schedules": {
@@ -72,7 +73,7 @@ FIGURES: dict[str, dict[str, Rates]] = {
         "stays": SMOOTH,
         "late_bloom": LOSS | {"paper_trend": 1.0},
         "solved": LOSS,
-        **dict.fromkeys(("warped", "strayed"), LOSS | {"paper_trend": 1.0}),
+        **dict.fromkeys(("warped", "warped_long", "strayed"), LOSS | {"paper_trend": 1.0}),
         "warped_tokens": TOKENS,
         **dict.fromkeys(("memorising", "exploding"), LOSS),
         **dict.fromkeys(("paper_trend", "worsening", "bad_start", "far_start"), SMOOTH | {"loss": 1.0}),

@@ -66,7 +66,12 @@ def appears_at_rate(name: str, rate: float, has: dict[str, np.ndarray]) -> bool:
 
 @pytest.fixture(scope="module")
 def ingredients() -> dict[str, np.ndarray]:
-    return draw_ingredients(source(1_200_000, 7), real.RealPriorConfig(), geometric=True)
+    """Of runs over epochs and over iterations, half and half, all on steps that grow geometrically."""
+    halves = [
+        draw_ingredients(source(600_000, 7 + long), real.RealPriorConfig(), geometric=True, iterations=bool(long))
+        for long in range(2)
+    ]
+    return {name: np.concatenate([half[name] for half in halves]) for name in halves[0]}
 
 
 @pytest.mark.parametrize("name", RATES)
@@ -105,9 +110,11 @@ def test_ingredient_that_all_curves_have_is_had_by_tame_ones_too() -> None:
 
 
 def test_draw_reports_the_ingredients_that_its_rates_ask_for(many: real.RealDraw) -> None:
-    on_these_steps = {name: rate for name, rate in RATES.items() if name != "amounts"}
+    elsewhere = ("amounts", "text", "warped_long")
+    on_these_steps = {name: rate for name, rate in RATES.items() if name not in elsewhere}
     assert all(appears_at_rate(name, rate, many.ingredients) for name, rate in on_these_steps.items())
-    assert not many.ingredients["amounts"].any()  # steps 1, 2, 3, ... count training
+    for name in elsewhere:  # steps 1, 2, 3, ... count epochs
+        assert not many.ingredients[name].any()
 
 
 def test_config_with_a_rate_that_is_no_probability_names_it() -> None:
@@ -483,7 +490,7 @@ def smooth_run_length(values: np.ndarray) -> np.ndarray:
 SMOOTH = BARE.but(smooth=1.0)
 COSINE = SMOOTH.but(cosine=1.0, ends_at_horizon=1.0)
 LOSS = SMOOTH.but(loss=1.0)
-TOKENS = LOSS.but(tokens=1.0)
+TOKENS = LOSS.but(text_epochs=1.0)
 
 # ingredient, what it is added to, a statistic, and whether it makes that larger (+1) or smaller (-1)
 EFFECTS: list[tuple[str, real.RealPriorConfig, Callable[[np.ndarray], np.ndarray], int]] = [
@@ -509,7 +516,7 @@ EFFECTS: list[tuple[str, real.RealPriorConfig, Callable[[np.ndarray], np.ndarray
     ("warped", LOSS.but(paper_trend=1.0), bends, +1),
     ("strayed", LOSS.but(paper_trend=1.0), bends, +1),
     ("warped_tokens", TOKENS, bends, +1),
-    ("tokens", LOSS, lambda v: (v[:, -1] - v[:, 19]) / np.ptp(v, axis=1), -1),
+    ("text_epochs", LOSS, lambda v: (v[:, -1] - v[:, 19]) / np.ptp(v, axis=1), -1),
     ("stays", SMOOTH, lambda v: v[:, -1] - v[:, -30], -1),
     ("memorising", LOSS, lambda v: v.max(axis=1) - v[:, -1], +1),
     ("exploding", LOSS, lambda v: v[:, -1], -1),
@@ -793,9 +800,11 @@ def test_sample_grid_draws_steps_that_a_run_can_have(plans) -> None:
 
 def test_sample_grid_draws_all_horizons_with_most_between_20_and_200(plans) -> None:
     horizons = np.array([horizon for _, horizon in plans])
+    in_epochs = horizons[horizons < 1000.0]
     assert horizons.min() == 2.0
-    assert horizons.max() > 900.0
-    assert 0.75 < ((horizons >= 20.0) & (horizons <= 200.0)).mean() < 0.95
+    assert in_epochs.max() > 900.0
+    assert 0.75 < ((in_epochs >= 20.0) & (in_epochs <= 200.0)).mean() < 0.95
+    assert 0.17 < (horizons == 1000.0).mean() < 0.27  # counted in iterations
 
 
 def test_sample_grid_draws_mostly_regular_steps_that_reach_the_horizon(plans) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from epochcast.prior.real.ingredient import EVERY
 from epochcast.prior.real.source import Mask, Source
-from epochcast.prior.real.table import GEOMETRIC, TABLE
+from epochcast.prior.real.table import GEOMETRIC, ITERATIONS, TABLE
 
 
 class RealPriorConfig(Mapping[str, float]):
@@ -46,9 +46,12 @@ def parent(name: str) -> str | None:
     return None if TABLE[name].of == EVERY else TABLE[name].of
 
 
-def draw_ingredients(source: Source, config: RealPriorConfig, *, geometric: bool = False) -> dict[str, Mask]:
+def draw_ingredients(
+    source: Source, config: RealPriorConfig, *, geometric: bool = False, iterations: bool = False
+) -> dict[str, Mask]:
     """Which ingredients each run has and which groups it belongs to, [run] per name.
 
-    `geometric` says that steps grow by about the same factor.
+    `geometric` says that steps grow by about the same factor, `iterations` that they are no epochs.
     """
-    return TABLE.draw(source, config, {GEOMETRIC: np.full(len(source), geometric)})
+    of_grid = {GEOMETRIC: geometric, ITERATIONS: iterations}
+    return TABLE.draw(source, config, {name: np.full(len(source), given) for name, given in of_grid.items()})

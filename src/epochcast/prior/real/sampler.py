@@ -95,7 +95,7 @@ def paper_curves(grid: Grid, source: Source) -> Runs:
 def draw_runs(grid: Grid, config: RealPriorConfig, source: Source) -> RealDraw:
     """A curve for each row of a source."""
     size, shape = len(source), (len(source), len(grid.steps))
-    has = draw_ingredients(source, config, geometric=grid.is_geometric)
+    has = draw_ingredients(source, config, geometric=grid.is_geometric, iterations=grid.counts_iterations)
     runs = Runs(np.empty(shape), np.empty(shape), np.empty(size), np.empty(size), np.empty(size))
     schedule = draw_schedules(grid, has, source)
     rows = np.flatnonzero(has["ordinary"])

@@ -10,7 +10,8 @@ from epochcast.prior.real import noise, setbacks, trend
 from epochcast.prior.real import schedule as rates
 from epochcast.prior.real.ingredient import EVERY, TAME, Group, Ingredient, Stage, Table, Temper
 
-GEOMETRIC = "geometric steps"  # given: steps grow by about the same factor
+# Given with the steps of a batch: that they grow by about the same factor; that they are iterations, not epochs.
+GEOMETRIC, ITERATIONS = "geometric steps", "iterations"
 
 WHOLE = "whole curves"
 PAPER_KINDS = "kinds of the paper's curves"
@@ -27,7 +28,8 @@ _WHAT_IS_MEASURED = (
     Ingredient("paper_loss", 0.55, "paper", "said to be a loss", among=PAPER_KINDS),
     Ingredient("paper_quiet", 0.55, "paper", "with a part of the noise", noise.quieter),
     Ingredient("loss", 0.55, "ordinary", "a loss, squeezed by the paper's normalisation; the others are accuracies"),
-    Ingredient("tokens", 0.20, "training losses", "of a language model: a power law above a floor", trend.tokens),
+    Ingredient("text", 0.40, "losses over iterations", "a language model: a power law above a floor", trend.tokens),
+    Ingredient("text_epochs", 0.05, "losses over epochs", "the same", trend.tokens),
     Ingredient("first_as_reference", 0.30, "all losses", "normalised by the first value, for want of an untrained one"),
     Ingredient("unbounded", 0.07, "training accuracies", "a return without bounds: its scale is what it has shown"),
     Ingredient("quantised", 0.50, "accuracy", "a share of n validation examples", noise.examples),
@@ -71,7 +73,7 @@ _SHAPE = (
     Ingredient("second_decay", 0.65, "ordinary", "a fast and a slow part"),
     Ingredient("second_wind", 0.15, "ordinary", "a part is learned late, all at once", trend.second_wind),
     Ingredient(
-        "late_bloom", 0.05, "other runs", "a small part gathers pace late, whatever the trend", trend.late_bloom
+        "late_bloom", 0.03, "other runs", "a small part gathers pace late, whatever the trend", trend.late_bloom
     ),
     Ingredient("slow_start", 0.25, "ordinary", "sigmoid: an inflection before the fastest gain"),
     Ingredient("slow_accuracy", 0.25, "accuracy", "the same, since the loss must fall a while before a guess changes"),
@@ -99,10 +101,11 @@ _SHAPE = (
     Ingredient("barely_moving", 0.22, "other losses", "a full curve in miniature, close to its start", trend.miniature),
     Ingredient("barely_moving_accuracy", 0.025, "accuracy", "the same", trend.miniature),
     Ingredient(
-        "warped", 0.20, "other runs", "the clock goes a little fast or slow for a while", trend.warped, Stage.CLOCK
+        "warped", 0.10, "other runs", "the clock goes a little fast or slow for a while", trend.warped, Stage.CLOCK
     ),
+    Ingredient("warped_long", 0.30, "other runs over iterations", "the same", trend.warped, Stage.CLOCK),
     Ingredient("warped_tokens", 0.50, "tokens", "the same, less", trend.warped_tokens, Stage.CLOCK),
-    Ingredient("strayed", 0.12, "ordinary", "a deviation with long memory from what is left to learn", trend.strayed),
+    Ingredient("strayed", 0.10, "ordinary", "a deviation with long memory from what is left to learn", trend.strayed),
     Ingredient("delay", 0.02, "ordinary", "nothing happens at first", trend.delayed, Stage.CLOCK),
     Ingredient(
         "late_accuracy", 0.03, "accuracy", "the same: one class is guessed at first", trend.delayed, Stage.CLOCK
@@ -192,6 +195,10 @@ _GROUPS = (
     Group("planned", all_of=("with a rate",), none_of=("tokens",)),
     Group("training", all_of=("ordinary", "with a rate")),
     Group("training losses", all_of=("training", "loss")),
+    Group("losses over iterations", all_of=("training losses", ITERATIONS)),
+    Group("losses over epochs", all_of=("training losses",), none_of=(ITERATIONS,)),
+    Group("tokens", any_of=("text", "text_epochs")),
+    Group("other runs over iterations", all_of=("other runs", ITERATIONS)),
     Group("training accuracies", all_of=("training", "accuracy")),
     Group("all losses", any_of=("loss", "paper_loss")),
     Group("other losses", all_of=("loss",), none_of=("tokens",)),
@@ -209,4 +216,6 @@ _GROUPS = (
     Group("lost", any_of=("collapse", "collapse_accuracy")),
 )
 
-TABLE = Table((*_WHAT_IS_MEASURED, *_LEARNING_RATE, *_SHAPE, *_SETBACKS, *_NOISE), _GROUPS, given=(GEOMETRIC,))
+TABLE = Table(
+    (*_WHAT_IS_MEASURED, *_LEARNING_RATE, *_SHAPE, *_SETBACKS, *_NOISE), _GROUPS, given=(GEOMETRIC, ITERATIONS)
+)
