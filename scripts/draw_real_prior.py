@@ -91,6 +91,7 @@ FIGURES: dict[str, dict[str, Rates]] = {
             "smooth",
             "noise_decays",
             "noise_grows",
+            "noise_grows_long",
             "noise_follows_error",
             "correlated",
             "heavy_tailed",

@@ -110,7 +110,7 @@ def test_ingredient_that_all_curves_have_is_had_by_tame_ones_too() -> None:
 
 
 def test_draw_reports_the_ingredients_that_its_rates_ask_for(many: real.RealDraw) -> None:
-    elsewhere = ("amounts", "text", "warped_long")
+    elsewhere = ("amounts", "text", "warped_long", "noise_grows_long")
     on_these_steps = {name: rate for name, rate in RATES.items() if name not in elsewhere}
     assert all(appears_at_rate(name, rate, many.ingredients) for name, rate in on_these_steps.items())
     for name in elsewhere:  # steps 1, 2, 3, ... count epochs

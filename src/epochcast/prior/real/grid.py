@@ -85,7 +85,7 @@ def random(horizon: int, rng: np.random.Generator) -> Array:
 
 def geometric(horizon: int, rng: np.random.Generator) -> Array:
     """Dense at first, then ever sparser, as for curves against the amount of data."""
-    first = log_uniform(1e-3, 0.2, 1, rng)[0] * horizon
+    first = log_uniform(1e-5 if horizon >= LONGEST else 1e-3, 0.2, 1, rng)[0] * horizon
     count = int(rng.integers(2, min(MOST_STEPS, 4 + int(8 * math.log(horizon))) + 1))
     return np.append(np.geomspace(first, horizon, count)[:-1], float(horizon))
 

@@ -134,7 +134,7 @@ def _noise_scale(
     scale[rows] *= noise.beside_a_walk(source[rows])
     rows = np.flatnonzero(has["noise_decays"])
     scale[rows] *= noise.decaying(grid, source[rows])
-    rows = np.flatnonzero(has["noise_grows"])
+    rows = np.flatnonzero(has["restless"])
     scale[rows] *= noise.growing(grid, source[rows])
     rows = np.flatnonzero(has["noise_follows_error"])
     scale[rows] *= noise.following_error(error[rows], source[rows])

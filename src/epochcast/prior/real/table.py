@@ -28,7 +28,7 @@ _WHAT_IS_MEASURED = (
     Ingredient("paper_loss", 0.55, "paper", "said to be a loss", among=PAPER_KINDS),
     Ingredient("paper_quiet", 0.55, "paper", "with a part of the noise", noise.quieter),
     Ingredient("loss", 0.55, "ordinary", "a loss, squeezed by the paper's normalisation; the others are accuracies"),
-    Ingredient("text", 0.40, "losses over iterations", "a language model: a power law above a floor", trend.tokens),
+    Ingredient("text", 0.45, "losses over iterations", "a language model: a power law above a floor", trend.tokens),
     Ingredient("text_epochs", 0.05, "losses over epochs", "the same", trend.tokens),
     Ingredient("first_as_reference", 0.30, "all losses", "normalised by the first value, for want of an untrained one"),
     Ingredient("unbounded", 0.07, "training accuracies", "a return without bounds: its scale is what it has shown"),
@@ -46,9 +46,9 @@ _LEARNING_RATE = (
     Ingredient("drops", 0.09, "planned", "one to three sudden drops", rates.drops, Stage.SCHEDULE, among=SCHEDULES),
     Ingredient("restarts", 0.03, "planned", "cosine cycles", rates.restarts, Stage.SCHEDULE, among=SCHEDULES),
     Ingredient("hold_decay", 0.03, "planned", "held, then down", rates.hold_decay, Stage.SCHEDULE, among=SCHEDULES),
-    Ingredient("tokens_cosine", 0.36, "tokens", "", rates.cosine, Stage.SCHEDULE, among=TOKEN_SCHEDULES),
+    Ingredient("tokens_cosine", 0.33, "tokens", "", rates.cosine, Stage.SCHEDULE, among=TOKEN_SCHEDULES),
     Ingredient("tokens_polynomial", 0.07, "tokens", "", rates.polynomial, Stage.SCHEDULE, among=TOKEN_SCHEDULES),
-    Ingredient("tokens_hold_decay", 0.40, "tokens", "", rates.hold_decay, Stage.SCHEDULE, among=TOKEN_SCHEDULES),
+    Ingredient("tokens_hold_decay", 0.45, "tokens", "", rates.hold_decay, Stage.SCHEDULE, among=TOKEN_SCHEDULES),
     Ingredient("ends_at_horizon", 0.90, "scheduled", "the others end earlier or would end later"),
     Ingredient("hold", 0.12, "annealed", "the rate is held for a while before it decays"),
     Ingredient("rest", 0.30, "annealed", "the rate does not decay to zero"),
@@ -73,7 +73,7 @@ _SHAPE = (
     Ingredient("second_decay", 0.65, "ordinary", "a fast and a slow part"),
     Ingredient("second_wind", 0.15, "ordinary", "a part is learned late, all at once", trend.second_wind),
     Ingredient(
-        "late_bloom", 0.03, "other runs", "a small part gathers pace late, whatever the trend", trend.late_bloom
+        "late_bloom", 0.02, "other runs", "a small part gathers pace late, whatever the trend", trend.late_bloom
     ),
     Ingredient("slow_start", 0.25, "ordinary", "sigmoid: an inflection before the fastest gain"),
     Ingredient("slow_accuracy", 0.25, "accuracy", "the same, since the loss must fall a while before a guess changes"),
@@ -101,11 +101,11 @@ _SHAPE = (
     Ingredient("barely_moving", 0.22, "other losses", "a full curve in miniature, close to its start", trend.miniature),
     Ingredient("barely_moving_accuracy", 0.025, "accuracy", "the same", trend.miniature),
     Ingredient(
-        "warped", 0.10, "other runs", "the clock goes a little fast or slow for a while", trend.warped, Stage.CLOCK
+        "warped", 0.05, "other runs", "the clock goes a little fast or slow for a while", trend.warped, Stage.CLOCK
     ),
     Ingredient("warped_long", 0.30, "other runs over iterations", "the same", trend.warped, Stage.CLOCK),
     Ingredient("warped_tokens", 0.50, "tokens", "the same, less", trend.warped_tokens, Stage.CLOCK),
-    Ingredient("strayed", 0.10, "ordinary", "a deviation with long memory from what is left to learn", trend.strayed),
+    Ingredient("strayed", 0.05, "ordinary", "a deviation with long memory from what is left to learn", trend.strayed),
     Ingredient("delay", 0.02, "ordinary", "nothing happens at first", trend.delayed, Stage.CLOCK),
     Ingredient(
         "late_accuracy", 0.03, "accuracy", "the same: one class is guessed at first", trend.delayed, Stage.CLOCK
@@ -136,7 +136,7 @@ _SETBACKS = (
     Ingredient("overfitting_at_turn", 0.30, "overfitting", "it begins where the schedule has a sudden turn"),
     Ingredient(
         "memorising",
-        0.05,
+        0.04,
         "training losses",
         "the same whatever the temper of the run",
         setbacks.memorising,
@@ -176,6 +176,7 @@ _NOISE = (
     Ingredient("smooth", 0.20, "ordinary", "hardly any noise", noise.smooth, temper=_CALM),
     Ingredient("noise_decays", 0.38, "ordinary", "with the number of steps", noise.decaying),
     Ingredient("noise_grows", 0.06, "other runs", "from some step on", noise.growing, temper=_SETBACK),
+    Ingredient("noise_grows_long", 0.10, "other runs over iterations", "the same", noise.growing, temper=_SETBACK),
     Ingredient("noise_follows_error", 0.40, "ordinary", "shrinks with the error that is left", noise.following_error),
     Ingredient("noise_follows_schedule", 0.73, "scheduled", "shrinks with the rate", noise.following_schedule),
     Ingredient("correlated", 0.50, "ordinary", "AR(1), exact on irregular steps", noise.correlated),
@@ -209,6 +210,7 @@ _GROUPS = (
     Group("scheduled tokens", all_of=("scheduled", "tokens")),
     Group("held with noise", any_of=("gap", "gap_accuracy", "gap_drops"), none_of=("tokens",)),
     Group("held", any_of=("held with noise", "gap_tokens")),
+    Group("restless", any_of=("noise_grows", "noise_grows_long")),
     Group("slow", any_of=("slow_start", "slow_accuracy")),
     Group("waiting", any_of=("delay", "late_accuracy")),
     Group("weak", any_of=("too_slow", "too_slow_accuracy")),

@@ -210,7 +210,7 @@ def gap(felt: Array, final: Array, noisy: Mask, loss: Mask, source: Source) -> A
 
 def quiet_gap(felt: Array, source: Source) -> Array:
     """The same of a language model: too small to be seen beside the untrained loss, too large to be left out."""
-    return source.log_uniform(3e-3, 0.06) * _held_open(
+    return source.log_uniform(4e-3, 0.06) * _held_open(
         felt, np.exp(source.normal(0.1, 0.3)), source.log_uniform(0.3, 10.0)
     )
 
