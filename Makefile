@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 2
 
-.PHONY: demo test test-slow lint bench experiments clean
+.PHONY: demo test test-slow test-lowest test-python fuzz lint bench experiments clean
 
 .venv/core: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -25,6 +25,18 @@ test: .venv/dev
 
 test-slow: .venv/dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# the core part: what needs torch or a framework is skipped
+test-lowest:
+	$(PYTHON) scripts/test_versions.py --lowest 3.10
+
+test-python:
+	$(PYTHON) scripts/test_versions.py 3.10 3.12 3.13
+
+fuzz: .venv/dev
+	$(BIN)/python fuzz/forecasts.py --count 20000 --seed 0
+	$(BIN)/python fuzz/stoppers.py --states 70000 --stoppers 10000 --seed 0
+	$(BIN)/python fuzz/logs.py --mutations 5000 --seed 0
 
 lint: .venv/dev
 	$(BIN)/ruff check .

@@ -1,12 +1,15 @@
 """What a look at 500 runs costs beyond reading their logs: processor seconds of `Watcher.refresh`, of one process.
 
     python benchmarks/watch.py
+    python benchmarks/watch.py --noisy
 
-The runs are 20 to 106 values long, of 120. Reading is measured by a second reader of the same files.
+The runs are 20 to 106 values long, of 120. Reading is measured by a second reader of the same files. With --noisy it
+tells instead how many of 30 runs that differ in nothing but noise are called hopeless, and how many of those were not.
 """
 
 from __future__ import annotations
 
+import argparse
 import tempfile
 import time
 from collections.abc import Callable
@@ -16,9 +19,10 @@ import numpy as np
 
 import epochcast as ec
 from epochcast.logs.growing import GrowingLogs
-from epochcast.watch import Watcher
+from epochcast.watch import Verdict, Watcher
 
 RUNS, HORIZON, SHORTEST, LONGEST = 500, 120, 20, 106
+EQUAL_RUNS, EQUAL_HORIZON, NOISE = 30, 100, 0.03
 
 
 class Logs:
@@ -77,7 +81,33 @@ def measure() -> dict[str, float]:
     return seconds
 
 
+def noisy(seed: int) -> tuple[int, int]:
+    """Of equal runs that have 70 to 94 values: how many are called hopeless, and how many of those come to win."""
+    rng = np.random.default_rng(seed)
+    runs, lengths = [], []
+    for _ in range(EQUAL_RUNS):
+        rise = 0.7 * np.exp(-rng.uniform(0.05, 0.3) * np.arange(1, EQUAL_HORIZON + 1))
+        runs.append(np.clip(0.8 - rise + NOISE * rng.standard_normal(EQUAL_HORIZON), 0.0, 1.0))
+        lengths.append(int(rng.integers(70, 95)))
+    with tempfile.TemporaryDirectory() as folder:
+        for run, (values, length) in enumerate(zip(runs, lengths, strict=True)):
+            lines = [f"{step},{value}" for step, value in enumerate(values[:length], start=1)]
+            (Path(folder) / f"{run}.csv").write_text("\n".join(["epoch,val_acc", *lines]) + "\n")
+        rows = Watcher(folder, "val_acc", "accuracy", EQUAL_HORIZON).refresh().rows
+    hopeless = [int(Path(row.name).stem) for row in rows if row.verdict is Verdict.HOPELESS]
+    best = [values[:length].max() for values, length in zip(runs, lengths, strict=True)]
+    wrong = [run for run in hopeless if runs[run].max() > max(best[:run] + best[run + 1 :])]
+    return len(hopeless), len(wrong)
+
+
 def main() -> None:
+    parser = argparse.ArgumentParser(description="what a look at many runs costs")
+    parser.add_argument("--noisy", action="store_true", help="tell what becomes of equal runs with noise")
+    if parser.parse_args().noisy:
+        for seed in range(5):
+            hopeless, wrong = noisy(seed)
+            print(f"seed {seed}: {hopeless} of {EQUAL_RUNS} equal runs hopeless, {wrong} of them wrongly")
+        return
     for what, seconds in measure().items():
         print(f"{RUNS} runs, {what}: {seconds:.2f} s of processor time beyond reading")
 

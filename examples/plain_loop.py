@@ -21,7 +21,7 @@ def main() -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)  # one epoch at a time never converges
     images, labels = load_digits(return_X_y=True)
     train_x, valid_x, train_y, valid_y = train_test_split(images / 16.0, labels, test_size=0.3, random_state=0)
-    stopper = ec.Stopper(horizon=EPOCHS, metric="accuracy", confidence=0.95, min_steps=5)
+    stopper = ec.Stopper(horizon=EPOCHS, metric="accuracy", confidence=0.95)
     for rate in (0.01, 0.0003, 0.00001):
         model = MLPClassifier([32], learning_rate_init=rate, max_iter=1, warm_start=True, random_state=0)
         for epoch in range(1, EPOCHS + 1):

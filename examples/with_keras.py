@@ -31,7 +31,7 @@ def classifier(rate: float) -> keras.Model:
 def main() -> None:
     images, labels = load_digits(return_X_y=True)
     train_x, valid_x, train_y, valid_y = train_test_split(images / 16.0, labels, test_size=0.3, random_state=0)
-    stopper = Stopper(horizon=EPOCHS, metric="accuracy", min_steps=5)  # carries the best value from run to run
+    stopper = Stopper(horizon=EPOCHS, metric="accuracy")  # carries the best value from run to run
     for rate in (0.01, 0.0003, 0.00001):
         stopping = ForecastStopping("val_accuracy", stopper=stopper)
         history = classifier(rate).fit(

@@ -48,7 +48,7 @@ def loaders() -> tuple[DataLoader, DataLoader]:
 def main() -> None:
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", ".*does not have many workers.*")
-    stopper = Stopper(horizon=EPOCHS, metric="accuracy", min_steps=5)  # carries the best value from run to run
+    stopper = Stopper(horizon=EPOCHS, metric="accuracy")  # carries the best value from run to run
     for rate in (0.01, 0.0003, 0.00001):
         L.seed_everything(0, verbose=False)
         stopping = ForecastStopping("val_acc", stopper=stopper)

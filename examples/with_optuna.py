@@ -37,7 +37,7 @@ def objective(trial: optuna.Trial) -> float:
 def main() -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)  # one epoch at a time never converges
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    pruner = EpochcastPruner(horizon=EPOCHS, metric="accuracy", min_steps=5)
+    pruner = EpochcastPruner(horizon=EPOCHS, metric="accuracy")
     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.RandomSampler(seed=0), pruner=pruner)
     for rate in (0.01, 0.0003, 0.00001):
         study.enqueue_trial({"rate": rate})

@@ -33,7 +33,7 @@ def train(config: dict[str, Any]) -> None:
 
 def main() -> None:
     ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-    scheduler = EpochcastScheduler(horizon=EPOCHS, min_steps=5)
+    scheduler = EpochcastScheduler(horizon=EPOCHS)
     with tempfile.TemporaryDirectory() as folder:
         tuner = tune.Tuner(
             train,

@@ -27,7 +27,7 @@ class Classifier(torch.nn.Module):
 
 def main() -> None:
     images, labels = load_digits(return_X_y=True)
-    stopper = Stopper(horizon=EPOCHS, metric="accuracy", min_steps=5)  # carries the best value from run to run
+    stopper = Stopper(horizon=EPOCHS, metric="accuracy")  # carries the best value from run to run
     for rate in (0.01, 0.0003, 0.00001):
         torch.manual_seed(0)
         stopping = ForecastStopping("valid_acc", stopper=stopper)

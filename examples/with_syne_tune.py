@@ -43,7 +43,7 @@ def search() -> None:
     inside = RandomSearch(
         {"rate": loguniform(1e-6, 1e-1)}, metrics=["val_acc"], do_minimize=False, points_to_evaluate=points
     )
-    scheduler = EpochcastScheduler(inside, horizon=EPOCHS, min_steps=5)
+    scheduler = EpochcastScheduler(inside, horizon=EPOCHS)
     tuner = Tuner(
         trial_backend=LocalBackend(entry_point=__file__, rotate_gpus=False),
         scheduler=scheduler,

@@ -82,7 +82,7 @@ def train(rate: float, stopping: ForecastStopping, folder: str) -> float:
 
 
 def main() -> None:
-    stopper = Stopper(horizon=EPOCHS, metric="accuracy", min_steps=5)  # carries the best value from run to run
+    stopper = Stopper(horizon=EPOCHS, metric="accuracy")  # carries the best value from run to run
     with tempfile.TemporaryDirectory() as folder:
         for rate in (0.01, 0.0003, 0.00001):
             stopping = ForecastStopping("accuracy", stopper=stopper)

@@ -18,7 +18,7 @@ ROUNDS = 60
 def main() -> None:
     images, labels = load_digits(return_X_y=True)
     train_x, valid_x, train_y, valid_y = train_test_split(images, labels, test_size=0.3, random_state=0)
-    stopper = Stopper(horizon=ROUNDS, metric="log_loss", min_steps=5)  # carries the best value from run to run
+    stopper = Stopper(horizon=ROUNDS, metric="log_loss")  # carries the best value from run to run
     for rate in (0.3, 0.03, 0.003):
         stopping = ForecastStopping("validation_0-mlogloss", stopper=stopper)
         model = xgboost.XGBClassifier(

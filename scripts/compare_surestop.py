@@ -8,7 +8,7 @@ run against the same value and mean the same by an error, in surestop's own term
 is no worse than tau, the 20 % quantile of the final values of the calibration runs; a false stop ends a good run; its
 rate is the share of all test runs. Both may stop a run from its first epoch on. Runs that break down are left out, for
 surestop takes finite runs only. surestop runs with its defaults; ours is Stopper.calibrated(goal=tau, target="final",
-min_steps=1, weigh_rest=True, least_confidence=0.001), read off one pass of forecasts for all splits.
+min_steps=1, min_share=0, weigh_rest=True, least_confidence=0.001), read off one pass of forecasts for all splits.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def chances_of(forecaster: Forecaster, runs: FinishedRuns, splits: list[Split], 
 
 
 def our_stops(runs: FinishedRuns, split: Split, chances: Array, risk: float, *, weigh_rest: bool = True) -> Index:
-    """The last epoch of each test run under Stopper.calibrated(goal=tau, target="final", min_steps=1)."""
+    """The last epoch of each test run under Stopper.calibrated(goal=tau, target="final", min_steps=1, min_share=0)."""
     if weigh_rest:
         chances = chances / rest_of_run(np.arange(1, runs.horizon), runs.horizon)
     leads = runs.better(runs.values[:, :-1], split.tau)

@@ -18,12 +18,18 @@ from pages import filled
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE, IMAGES = ROOT / "docs" / "stopping.md", ROOT / "docs" / "images"
-PARTS = ("results", "speed", "surestop", "search")
+PARTS = ("early", "results", "speed", "surestop", "search")
+EARLY = ("lcbench.npz", "taskset.npz", "kinds/families_lightning.npz", "kinds/families_misc.npz")
 
 
 def run(*command: str) -> str:
     """Standard output of a command, which must succeed."""
     return subprocess.run([*command], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def early(arguments: argparse.Namespace) -> str:
+    data = [f"--data={path}" for path in [*(arguments.data / name for name in EARLY), "digits_bench"]]
+    return run(sys.executable, "scripts/wrong_stops.py", *data, "--model", arguments.model).strip()
 
 
 def results(arguments: argparse.Namespace) -> str:
@@ -73,7 +79,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     arguments = parser.parse_args()
     arguments.data = arguments.data.resolve()
-    makers = {"results": results, "speed": speed, "surestop": surestop, "search": search}
+    makers = {"early": early, "results": results, "speed": speed, "surestop": surestop, "search": search}
     for part in arguments.parts.split(","):
         if part not in makers:
             raise SystemExit(f"{part!r} is no part of the page; choose from {', '.join(PARTS)}")

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from sklearn.datasets import load_digits
 
 FAST, GOOD, HOPELESS = 1.0, 0.1, 0.0001  # learning rates that end at accuracies of 0.88, 0.82 and 0.63
 
 
 def accuracies(rate: float, epochs: int) -> Iterator[float]:
     """Validation accuracy after each epoch of gradient descent with this learning rate."""
+    from sklearn.datasets import load_digits  # here, so that tests without their framework skip before they need it
+
     images, labels = load_digits(return_X_y=True)
     images = images / 16.0
     batches, valid = np.arange(500).reshape(10, 50), slice(500, 1000)

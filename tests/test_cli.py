@@ -144,6 +144,7 @@ def test_evaluate_prior_prints_rows_with_errors():
 
 
 def test_train_makes_a_model_that_forecasts_and_goes_on_from_its_checkpoint(tmp_path):
+    pytest.importorskip("torch", reason="needs epochcast[train]")
     config = {
         "model": {"layers": 1, "width": 16, "heads": 2, "hidden": 32, "outputs": 20, "layout": "set", "head": "bars"},
         "curves": 80,
@@ -163,6 +164,7 @@ def test_train_makes_a_model_that_forecasts_and_goes_on_from_its_checkpoint(tmp_
 
 
 def test_train_with_an_unknown_recipe_names_the_known_ones(tmp_path):
+    pytest.importorskip("torch", reason="needs epochcast[train]")
     result = run("train", "--recipe", "magic", "--out", str(tmp_path))
     assert result.returncode == 2
     assert "lcpfn" in result.stderr

@@ -14,7 +14,6 @@ from epochcast.metric import LOSS, SHARE, UNTOLD
 from epochcast.prior.real import grid
 from epochcast.runtime import MOST_VALUES
 from epochcast.trail import KIND_FEATURE
-from epochcast.train import RECIPES, Trainer, with_changes
 
 OWN = """
 import numpy as np
@@ -60,8 +59,13 @@ def test_kind_of_most_real_runs_is_told_and_of_all_others_never(own_prior):
         assert episodes_of(prior)(8, np.random.default_rng(0)).kinds is None
 
 
+def _trainer(recipe, **changes):
+    train = pytest.importorskip("epochcast.train", reason="needs epochcast[train]", exc_type=ImportError)
+    return train.Trainer(train.with_changes(train.RECIPES[recipe], **changes))
+
+
 def test_model_that_was_never_told_a_kind_does_not_care(own_prior):
-    trainer = Trainer(with_changes(RECIPES["real"], prior=f"{own_prior}:sampler", curves=16 * 3, batch=16))
+    trainer = _trainer("real", prior=f"{own_prior}:sampler", curves=16 * 3, batch=16)
     trainer.run()
     for name in ("embed", "from_cutoff"):
         assert not getattr(trainer.objective.network, name).weight[KIND_FEATURE].any()
@@ -96,8 +100,7 @@ def test_shorter_runs_come_in_larger_batches():
 
 
 def test_own_prior_trains_a_model_of_its_own(own_prior):
-    config = with_changes(RECIPES["real"], prior=f"{own_prior}:sampler", curves=16 * 8, batch=16)
-    trainer = Trainer(config)
+    trainer = _trainer("real", prior=f"{own_prior}:sampler", curves=16 * 8, batch=16)
     losses = []
     trainer.run(report=lambda t: losses.append(t.loss))
     assert np.isfinite(losses).all()
@@ -118,7 +121,7 @@ def test_own_prior_that_returns_nonsense_is_refused(own_prior, function):
 
 def test_prior_of_real_curves_with_the_papers_network_is_refused():
     with pytest.raises(ConfigError, match="recipe real"):
-        Trainer(with_changes(RECIPES["lcpfn"], prior="real"))
+        _trainer("lcpfn", prior="real")
 
 
 def test_networks_read_as_many_values_and_steps_as_the_prior_draws():

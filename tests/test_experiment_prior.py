@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from epochcast.cli import app
+from epochcast.cli.commands import app
 from epochcast.errors import ConfigError, InputError
 from epochcast.experiments import prior, prior_plots, prior_tables
 from epochcast.experiments.chains import LongChain
@@ -25,7 +25,7 @@ from epochcast.experiments.prior_comparison import Comparison, Plan, Scored, com
 from epochcast.experiments.reference import FILE, Reference
 from epochcast.prior import paper
 from epochcast.sampling.mcmc import M1, M2, M3, McmcEngine
-from epochcast.weights import FOLDER
+from epochcast.weights import FOLDER, read_safetensors, write_safetensors
 
 pytest.importorskip("emcee")
 
@@ -108,8 +108,8 @@ def test_contender_fingerprint_follows_settings_and_weights(tmp_path):
         shutil.copy(FOLDER / f"{NETWORK}{suffix}", tmp_path / f"{NETWORK}{suffix}")
     own = Contender("own", str(tmp_path / f"{NETWORK}.onnx"))
     before = own.fingerprint
-    with open(tmp_path / f"{NETWORK}.safetensors", "ab") as file:
-        file.write(b"\0")
+    arrays, header = read_safetensors(tmp_path / f"{NETWORK}.safetensors")
+    write_safetensors(tmp_path / f"{NETWORK}.safetensors", arrays, {**header, "step": "1"})
     assert own.fingerprint != before
 
 

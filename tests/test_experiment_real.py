@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from epochcast.baselines import LastValue
 from epochcast.benchmarks import CurveSet, digits_bench
-from epochcast.cli import app
+from epochcast.cli.commands import app
 from epochcast.curve import Curves
 from epochcast.distributions import Array, Bars, Distribution, Mixture
 from epochcast.errors import InputError
@@ -310,3 +310,45 @@ def test_command_skips_and_lists_bad_files_only_when_told(tmp_path: Path) -> Non
 def test_command_with_an_unknown_collection_names_those_there() -> None:
     with pytest.raises(InputError, match=r"'lcbench' is not among .*digits_bench_accuracy"):
         CliRunner().invoke(app, ["evaluate", "real", "--benchmarks", "lcbench"], catch_exceptions=False)
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """Runs of very different lengths in one folder."""
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    for length in (10, 20, 300):
+        lines = [f"{epoch},{1.0 - 0.7 * epoch**-0.5:.4f}" for epoch in range(1, length + 1)]
+        (folder / f"{length}.csv").write_text("\n".join(["epoch,val_acc", *lines, ""]))
+    return folder
+
+
+def test_command_cuts_logs_of_mixed_lengths_each_by_its_own(logs: Path) -> None:
+    command = ["evaluate", "real", "--data", str(logs), "--engines", "last-value", "--json"]
+    result = CliRunner().invoke(app, command, catch_exceptions=False)
+    assert [(row["cutoff"], row["n"]) for row in json.loads(result.stdout)] == [
+        (share, 3) for share in (0.1, 0.2, 0.4, 0.8)
+    ]
+    assert "runs: 3 of 3 curves used" in result.stderr
+
+
+def test_command_with_a_horizon_cuts_all_logs_there_and_tells_how_many_it_used(logs: Path) -> None:
+    command = ["evaluate", "real", "--data", str(logs), "--engines", "last-value", "--cutoffs", "0.8", "--json"]
+    result = CliRunner().invoke(app, [*command, "--horizon", "20"], catch_exceptions=False)
+    assert [row["n"] for row in json.loads(result.stdout)] == [2]
+    assert "runs: 2 of 3 curves used; the others have no value on both sides of any cutoff" in result.stderr
+
+
+def test_command_with_a_metric_of_its_own_repeats_it_in_the_report(logs: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    own = ["--metric", "val_acc", "--kind", "mine", "--maximize", "--hard=-1,2", "--soft", "0,1", "--horizon", "300"]
+    command = ["evaluate", "real", "--data", str(logs), "--engines", "last-value", "--cutoffs", "0.02"]
+    CliRunner().invoke(app, [*command, *own, "--out", str(tmp_path / "out")], catch_exceptions=False)
+    text = (tmp_path / "out" / "real-curves.md").read_text(encoding="utf-8")
+    assert "--metric val_acc --maximize --kind mine --hard -1,2 --soft 0,1 --horizon 300" in text
+
+
+def test_command_with_a_column_that_tells_nothing_asks_for_its_kind(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("epoch,flux\n1,0.5\n2,0.6\n")
+    with pytest.raises(InputError, match=r"'flux' measures is not known .*--kind"):
+        CliRunner().invoke(app, ["evaluate", "real", "--data", str(tmp_path)], catch_exceptions=False)

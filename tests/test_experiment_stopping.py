@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from epochcast.benchmarks import CurveSet
-from epochcast.cli import app
+from epochcast.cli.commands import app
 from epochcast.curve import Curves
 from epochcast.distributions import Mixture
 from epochcast.errors import InputError
@@ -30,7 +30,7 @@ from epochcast.experiments.stopping import (
     rules_of,
 )
 from epochcast.experiments.stopping_report import average_regret, markdown, summaries, write
-from epochcast.experiments.stopping_study import collections_in, run, tasks_of
+from epochcast.experiments.stopping_study import Source, collections_in, run, tasks_of
 from epochcast.forecaster import Forecaster
 from epochcast.metric import Metric
 from epochcast.stopping import NoStopping, Patience, Reason, Stopper, StoppingRule
@@ -111,6 +111,7 @@ def real_rule(rule: Rule, metric: Metric, engine: Drift) -> StoppingRule:
         metric,
         rule.confidence,
         rule.min_steps,
+        min_share=0.0,
         cutoffs=(0.1, 0.2, 0.4, 0.8) if rule.coarse else None,
         stop_leader=rule.stop_leader,
         forecaster=Forecaster.around(engine),
@@ -154,7 +155,7 @@ def test_replay_of_the_streaming_network_stops_where_a_real_stopper_does() -> No
     stops = set()
     for number, values in enumerate(runs.values):
         for best in (0.4, 0.6):
-            stopper = Stopper(HORIZON, "log_loss", best=best, forecaster=forecaster)
+            stopper = Stopper(HORIZON, "log_loss", min_steps=2, min_share=0.0, best=best, forecaster=forecaster)
             stopper.update(0, 1.3)
             real = next((step for step, v in enumerate(values, start=1) if stopper.update(step, v).stop), None)
             found = np.flatnonzero(-best >= limits.table[number])
@@ -297,9 +298,16 @@ def test_runs_longer_than_a_model_reads_are_checked_at_every_second_step() -> No
 
 
 def test_task_runs_with_unequal_steps_raise_an_error_that_names_the_task() -> None:
-    curves = CurveSet.of("uneven", saturating_runs(4), UP, steps=np.arange(1.0, HORIZON + 1.0) * 2.5)
+    curves = CurveSet.of("uneven", saturating_runs(4), UP, steps=np.arange(1.0, HORIZON + 1.0) ** 2)
     with pytest.raises(InputError, match="task 'uneven'"):
         TaskRuns.of(curves, "uneven")
+
+
+def test_task_runs_measured_every_few_steps_are_those_of_every_step() -> None:
+    values = saturating_runs(4)
+    coarse = CurveSet.of("coarse", values, UP, steps=np.arange(1.0, HORIZON + 1.0) * 50.0)
+    assert TaskRuns.of(coarse, "coarse").horizon == HORIZON
+    np.testing.assert_array_equal(TaskRuns.of(coarse, "coarse").values, values)
 
 
 def test_study_started_again_takes_finished_tasks_from_the_store(data: Path, tmp_path: Path) -> None:
@@ -359,3 +367,39 @@ def test_command_with_a_bad_option_raises_an_error_that_names_it(data: Path, opt
     result = CliRunner().invoke(app, ["evaluate", "stopping", "--data", str(data), *options])
     assert isinstance(result.exception, InputError)
     assert message in str(result.exception)
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """Runs of one search in folders of their own, one of which broke off."""
+    folder = tmp_path / "search"
+    for number, length in enumerate((12, 12, 12, 5)):
+        place = folder / f"version_{number}"
+        place.mkdir(parents=True)
+        lines = [f"{epoch},{0.9 - 0.6 * epoch**-0.5 - 0.05 * number:.4f}" for epoch in range(1, length + 1)]
+        (place / "metrics.csv").write_text("\n".join(["epoch,val_acc", *lines, ""]))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("options", "horizon", "short"), [([], 12, "1 of them end"), (["--horizon", "5", "--kind", "accuracy"], 5, None)]
+)
+def test_command_replays_logs_with_the_options_of_evaluate_real(
+    logs: Path, options: list[str], horizon: int, short: str | None
+) -> None:
+    common = ["evaluate", "stopping", "--data", str(logs), "--metric", "val_acc", "--model", "last-value"]
+    result = CliRunner().invoke(app, [*common, "--orders", "2", "--confidence", "0.95", "--json", *options])
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.stdout)
+    assert {(row["benchmark"], row["task"]) for row in rows} == {("search", "search")}
+    plain = next(row for row in rows if row["rule"] == "no stopping")
+    assert plain["runs"] >= 4.0
+    assert "search: 4 runs of 1 task used" in result.stderr
+    assert (short in result.stderr) if short else ("end before" not in result.stderr)
+    assert TaskRuns.of(Source(logs, metric="val_acc", horizon=horizon).read()[0].sets[0], "search").horizon == horizon
+
+
+def test_command_with_a_horizon_for_a_collection_is_refused(data: Path) -> None:
+    result = CliRunner().invoke(app, ["evaluate", "stopping", "--data", str(data), "--horizon", "5"])
+    assert isinstance(result.exception, InputError)
+    assert "horizon=5 is for a folder of logs" in str(result.exception)

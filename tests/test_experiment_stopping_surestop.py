@@ -77,6 +77,7 @@ def test_our_side_stops_test_runs_where_the_calibrated_stopper_does(
         goal=split.tau,
         target="final",
         min_steps=1,
+        min_share=0.0,
         weigh_rest=weigh_rest,
         least_confidence=script.LEAST_CONFIDENCE,
         forecaster=forecaster,

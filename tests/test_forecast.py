@@ -575,3 +575,22 @@ def test_shares_told_to_be_percentages_warn_once_with_both_readings():
     message = str(caught[0].message)
     assert "as accuracy%" in message
     assert "metric='accuracy'" in message
+
+
+@pytest.mark.parametrize("model", ec.models())
+def test_ragged_batch_takes_its_own_median_as_an_argument(model):
+    f = ec.Forecaster(model).forecast([[0.1, 0.2, 0.3], [0.4]], 10, "accuracy")
+    known = ~np.isnan(f.steps)
+    assert 0 < known.sum() < known.size
+    np.testing.assert_allclose(f.cdf(f.median())[known], 0.5, atol=1e-6)
+    for ask in (f.cdf, f.prob_better, f.log_prob):
+        assert (np.isnan(ask(f.median())) == ~known).all()
+    with pytest.raises(InputError, match="must be a number, or one per step"):
+        f.cdf(np.where(known, np.nan, 0.5))
+
+
+def test_mean_of_an_untransformed_metric_stays_within_its_hard_bounds():
+    metric = ec.Metric("own", False, (0.0, 0.5), transform=False)
+    f = ec.forecast([0.45, 0.49, 0.5, 0.5, 0.5, 0.5], 30, metric)
+    assert f.normalised.mean().max() > 0.5  # what lies beyond is cut off
+    assert ((f.mean() > 0.4) & (f.mean() <= 0.5)).all()

@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnxruntime
 import pytest
+
+pytest.importorskip("torch", reason="needs epochcast[train]")
+
 import torch
 
 from epochcast.export import places_in

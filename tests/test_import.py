@@ -50,3 +50,8 @@ def test_core_install_needs_neither_torch_nor_cuda():
         waiting += [need.name for need in listed if need.marker is None or need.marker.evaluate({"extra": ""})]
     assert {"numpy", "scipy", "onnxruntime", "safetensors", "typer", "rich"} <= needed
     assert not [name for name in needed if name.startswith(("torch", "nvidia", "cuda", "triton", "onnxruntime-gpu"))]
+
+
+def test_dir_holds_the_public_names_alone():
+    assert dir(ec) == sorted([*ec.__all__, "__version__"])
+    assert all(hasattr(ec, name) for name in dir(ec))

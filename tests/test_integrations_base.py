@@ -48,7 +48,7 @@ def test_name_that_is_well_known_has_its_preset(monitor: str, preset: str) -> No
     assert metric_of(monitor).name == monitor
 
 
-@pytest.mark.parametrize("monitor", ["reward", "val_gain", "inverse_accuracy", ""])
+@pytest.mark.parametrize("monitor", ["points", "val_gain", "inverse_accuracy", ""])
 def test_name_that_is_not_known_is_not_guessed(monitor: str) -> None:
     assert metric_by_name(monitor) is None
     with pytest.raises(ConfigError, match="give metric="):
@@ -78,6 +78,25 @@ def test_metric_against_the_direction_of_the_framework_is_refused() -> None:
 def test_option_that_cannot_be_used_is_refused_when_the_callback_is_made(options: dict) -> None:
     with pytest.raises(InputError):
         StopperCallback("val_acc", **options)
+
+
+RATES = [0.1] * 9
+
+
+def test_schedule_that_contradicts_the_horizon_is_refused_when_the_callback_is_made() -> None:
+    with pytest.raises(InputError, match="9 rates where the run has 20 steps"):
+        StopperCallback("val_acc", horizon=20, schedule=RATES)
+    with pytest.raises(InputError, match="'cosinus' is unknown"):
+        StopperCallback("val_acc", schedule="cosinus")
+
+
+@pytest.mark.parametrize("told", ["schedule", "forecaster"])
+def test_schedule_that_contradicts_what_the_framework_plans_is_refused_when_training_begins(told: str) -> None:
+    callback = StopperCallback("val_acc", **{told: RATES if told == "schedule" else Forecaster(schedule=RATES)})  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="9 rates where the run has 20 steps"):
+        callback.begin(20)
+    callback.begin(9)
+    assert callback.running
 
 
 def test_option_that_does_not_exist_is_refused_when_the_callback_is_made() -> None:
@@ -118,7 +137,7 @@ def test_value_outside_the_bounds_is_a_warning_that_names_it(caplog: pytest.LogC
 def test_restored_run_is_held_against_the_best_it_had_not_against_itself() -> None:
     first = StopperCallback("val_acc", best=0.6)
     run(first, [0.5, 0.7])
-    resumed = StopperCallback("val_acc", check_every=1)
+    resumed = StopperCallback("val_acc", min_steps=3, check_every=1)
     resumed.load_state_dict(first.state_dict())
     resumed.begin(20)
     resumed.check(3, {"val_acc": 0.71})

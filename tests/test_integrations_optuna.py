@@ -76,6 +76,17 @@ def test_pruner_hopeless_trial_is_pruned_early_and_explained() -> None:
     assert "0.878" in second.user_attrs[REASON]
 
 
+def test_pruner_says_once_per_pruned_trial_why_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "epochcast"):
+        trials = search(EpochcastPruner(EPOCHS, "accuracy"), [FAST, HOPELESS, FAST, HOPELESS])
+    pruned = [trial for trial in trials if trial.state is optuna.trial.TrialState.PRUNED]
+    assert [trial.number for trial in pruned] == [1, 3]
+    assert [(record.levelname, record.message.partition(": ")[2]) for record in caplog.records] == [
+        ("INFO", trial.user_attrs[REASON]) for trial in pruned
+    ]
+    assert all(f"/{trial.number} at step" in caplog.text for trial in pruned)
+
+
 def test_pruner_trial_that_wins_completes() -> None:
     trials = search(EpochcastPruner(EPOCHS, "accuracy"), [HOPELESS, GOOD, FAST])
     assert [trial.state for trial in trials] == [optuna.trial.TrialState.COMPLETE] * 3
@@ -124,7 +135,15 @@ def test_pruner_direction_of_the_study_contradicts_metric_raises() -> None:
         reported([1.0, 0.9], direction="maximize")
 
 
-@pytest.mark.parametrize("options", [{"horizon": 1}, {"horizon": 9, "confidence": 2.0}, {"horizon": 9, "min_steps": 0}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"horizon": 1},
+        {"horizon": 9, "confidence": 2.0},
+        {"horizon": 9, "min_steps": 0},
+        {"horizon": 9, "schedule": [0.1, 0.2]},
+    ],
+)
 def test_pruner_unusable_option_raises_when_it_is_made(options: dict[str, float]) -> None:
     with pytest.raises(InputError):
         EpochcastPruner(metric="accuracy", **options)  # type: ignore[arg-type]

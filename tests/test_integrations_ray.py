@@ -56,6 +56,12 @@ def test_scheduler_mode_that_contradicts_the_metric_raises() -> None:
         EpochcastScheduler(horizon=EPOCHS).set_search_properties("val_acc", "min")
 
 
+@pytest.mark.parametrize("monitor", [None, "val_acc"])
+def test_scheduler_schedule_that_contradicts_the_horizon_is_refused_when_it_is_made(monitor: str | None) -> None:
+    with pytest.raises(InputError, match="9 rates where the run has 20 steps"):
+        EpochcastScheduler(monitor, horizon=EPOCHS, schedule=[0.1] * 9)
+
+
 def test_scheduler_without_any_metric_raises() -> None:
     with pytest.raises(ConfigError, match="monitor="):
         EpochcastScheduler(horizon=EPOCHS).set_search_properties(None, None)

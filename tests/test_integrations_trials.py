@@ -92,7 +92,26 @@ def test_check_value_outside_the_bounds_is_logged_and_goes_on(caplog: pytest.Log
 def test_check_stop_is_logged_in_a_sentence(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "epochcast"):
         run(Trials(HORIZON, "loss", best=0.01), "t7", losses(0.9))
-    assert "trial t7: stop: " in caplog.text
+    assert [message.split(" chance")[0] for message in caplog.messages] == ["trial t7 at step 4: stop: under 0.1 %"]
+
+
+def test_check_dry_run_is_logged_once_per_trial(caplog: pytest.LogCaptureFixture) -> None:
+    trials = Trials(HORIZON, "loss", best=0.01, dry_run=True, check_every=2)
+    with caplog.at_level(logging.INFO, "epochcast"):
+        run(trials, "a", losses(0.9, 9))
+        trials = pickle.loads(pickle.dumps(trials))
+        run(trials, "a", losses(0.9))
+        run(trials, "b", losses(0.9))
+    assert [message.split(": ")[:2] for message in caplog.messages] == [
+        [f"trial {name} at step 4", "would stop (dry run)"] for name in ("a", "b")
+    ]
+
+
+def test_check_decisions_that_are_no_news_are_logged_for_those_who_debug(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, "epochcast"):
+        run(Trials(HORIZON, "loss"), "a", losses(0.1))
+    assert {record.levelname for record in caplog.records} == {"DEBUG"}
+    assert len(caplog.records) == HORIZON
 
 
 def test_check_dry_run_never_stops() -> None:
@@ -119,3 +138,8 @@ def test_trials_pickled_in_the_middle_go_on_as_before(forecaster: str | None, sc
         search.check("b", "loss", "epoch", {"loss": 0.3, "epoch": 5})
     assert restored.decisions == trials.decisions
     assert restored.decisions["b"].probability is not None
+
+
+def test_trials_schedule_that_contradicts_the_horizon_is_refused_when_the_search_is_made() -> None:
+    with pytest.raises(InputError, match="9 rates where the run has 20 steps"):
+        Trials(HORIZON, "loss", schedule=[0.1] * 9)

@@ -78,10 +78,82 @@ class TestStepColumn:
         run = run_of({"epoch": [3, 1, 2], "acc": [0.7, 0.5, 0.6]})
         assert run.metrics["acc"].values.tolist() == [0.5, 0.6, 0.7]
 
-    def test_step_logged_again_keeps_the_newest_value_and_says_so(self) -> None:
-        run = run_of({"epoch": [1, 2, 3, 2], "acc": [0.5, 0.6, 0.7, 0.65]})
+    def test_step_repeated_at_once_keeps_the_newest_value_and_says_so(self) -> None:
+        run = run_of({"epoch": [1, 2, 2, 3], "acc": [0.5, 0.6, 0.65, 0.7]})
         assert run.metrics["acc"].values.tolist() == [0.5, 0.65, 0.7]
-        assert any("left out 1 of 4 values" in note for note in run.notes)
+        assert run.notes == ("acc: left out 1 of 4 values, each followed by another of the same epoch",)
+
+
+class TestRestarts:
+    def test_step_that_goes_back_drops_what_lies_at_or_after_it_and_says_so(self) -> None:
+        run = run_of({"epoch": [1, 2, 3, 4, 2], "acc": [0.5, 0.6, 0.7, 0.8, 0.65]})
+        assert run.metrics["acc"].steps.tolist() == [1, 2]
+        assert run.metrics["acc"].values.tolist() == [0.5, 0.65]
+        assert run.notes == ("acc: the run starts again at epoch 2: left out 3 of 5 values, of the attempt before",)
+
+    def test_several_restarts_leave_the_last_attempt_and_are_counted(self) -> None:
+        run = run_of({"epoch": [1, 2, 3, 1, 2, 3, 2, 3], "acc": [1, 2, 3, 4, 5, 6, 7, 8]})
+        assert run.metrics["acc"].values.tolist() == [4, 7, 8]
+        assert "starts again 2 times, at last at epoch 2: left out 5 of 8 values" in run.notes[0]
+
+    def test_columns_that_lost_the_same_share_one_note(self) -> None:
+        run = run_of({"epoch": [1, 2, 1], "acc": [0.5, 0.6, 0.7], "loss": [3, 2, 1]})
+        assert len(run.notes) == 1
+        assert run.notes[0].startswith("acc, loss: the run starts again")
+
+    def test_restart_is_judged_per_column_because_counters_may_differ(self) -> None:
+        batches: list[float | None] = [1, 2, 3, None] * 3
+        run = run_of(
+            {
+                "step": [1, 2, 3, 1, 1, 2, 3, 2, 1, 2, 3, 3],  # batches of an epoch, then the epoch itself
+                "train_loss": batches,
+                "val_acc": [None, None, None, 0.5, None, None, None, 0.6, None, None, None, 0.7],
+            }
+        )
+        assert run.metrics["val_acc"].steps.tolist() == [1, 2, 3]
+        assert len(run.metrics["train_loss"].steps) == 3
+
+    def test_training_and_validation_on_rows_of_one_step_lose_nothing(self) -> None:
+        run = run_of({"step": [9, 9, 19, 19], "loss": [2, None, 1, None], "acc": [None, 0.5, None, 0.6]})
+        assert run.metrics["loss"].steps.tolist() == run.metrics["acc"].steps.tolist() == [9, 19]
+        assert run.notes == ()
+
+    def test_value_that_arrives_late_takes_its_place_and_drops_nothing(self) -> None:
+        run = stepped({"acc": [(1, 0.1), (2, 0.2), (5, 0.5), (3, 0.3), (4, 0.4), (6, 0.6)]})
+        assert run.metrics["acc"].values.tolist() == [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
+        assert run.notes == ()
+
+    def test_restart_whose_steps_fall_between_the_old_ones_is_one(self) -> None:
+        old = [(float(step), 0.1) for step in range(10, 100, 10)]
+        run = stepped({"acc": [*old, (15.0, 0.2), (25.0, 0.3)]})
+        assert run.metrics["acc"].steps.tolist() == [10, 15, 25]
+
+    @pytest.mark.parametrize("steps", [[6, 5, 4, 3, 2, 1], [4, 6, 1, 5, 2, 3]], ids=["newest first", "shuffled"])
+    def test_table_in_another_order_is_sorted_and_loses_nothing(self, steps: list[float]) -> None:
+        run = run_of({"epoch": [*steps], "acc": [*steps]})
+        assert run.metrics["acc"].values.tolist() == [1, 2, 3, 4, 5, 6]
+        assert run.notes == ()
+
+    def test_announced_restart_holds_for_columns_that_have_not_been_logged_again(self) -> None:
+        columns = Columns("events", rows_are_steps=True)
+        for step in range(1, 31):
+            columns.add("loss", step, 1.0 / step)
+        columns.add("acc", 10, 0.5)
+        columns.add("acc", 30, 0.9)
+        columns.mark_restart(11)
+        columns.add("loss", 11, 0.2)
+        run = columns.run("x", Path("events"), "tensorboard")
+        assert run.metrics["loss"].steps.tolist() == [*range(1, 12)]
+        assert run.metrics["acc"].steps.tolist() == [10]
+
+    def test_more_restarts_than_the_limit_raise(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(limits, "MAX_RESTARTS", 2)
+        columns = Columns("events", rows_are_steps=True)
+        columns.add("loss", 5, 1.0)
+        columns.mark_restart(1)
+        columns.mark_restart(1)
+        with pytest.raises(InputError, match="more than 2 restarts"):
+            columns.mark_restart(1)
 
 
 class TestCountingFromZero:

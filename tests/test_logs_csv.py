@@ -111,9 +111,28 @@ class TestTables:
         with pytest.raises(InputError, match="two columns are named acc"):
             read_runs(write(tmp_path, "epoch,acc,acc\n1,0.5,0.5\n"))
 
-    def test_header_written_again_by_a_restart_is_passed_over(self, tmp_path: Path) -> None:
-        found = metrics(tmp_path, "epoch,acc\n1,0.5\n2,0.6\nepoch,acc\n2,0.7\n")
-        assert as_lists(found["acc"]) == ([1, 2], [0.5, 0.7])
+    def test_table_whose_epochs_start_again_shows_the_living_attempt(self, tmp_path: Path) -> None:
+        lines = [f"{epoch},{epoch / 100}" for epoch in range(1, 31)]
+        lines += [f"{epoch},{0.5 + epoch / 100}" for epoch in range(1, 11)]
+        (run,) = read_runs(write(tmp_path, "epoch,acc\n" + "\n".join(lines) + "\n"))
+        assert run.metrics["acc"].steps.tolist() == [*range(1, 11)]
+        assert run.metrics["acc"].values[0] == 0.51
+        assert run.notes == ("acc: the run starts again at epoch 1: left out 30 of 40 values, of the attempt before",)
+
+    def test_header_written_again_by_a_restart_drops_the_dead_attempt_in_every_column(self, tmp_path: Path) -> None:
+        dead = "".join(f"{epoch},0.{epoch},{'0.5' if epoch == 3 else ''}\n" for epoch in (1, 2, 3))
+        series = metrics(tmp_path, f"epoch,loss,acc\n{dead}epoch,loss,acc\n1,0.9,\n")
+        assert as_lists(series["loss"]) == ([1], [0.9])
+        assert as_lists(series["acc"]) == ([], [])
+
+    def test_header_written_again_by_a_run_that_goes_on_drops_nothing(self, tmp_path: Path) -> None:
+        series = metrics(tmp_path, "epoch,acc\n1,0.1\n2,0.2\nepoch,acc\n3,0.3\n")
+        assert as_lists(series["acc"]) == ([1, 2, 3], [0.1, 0.2, 0.3])
+
+    def test_header_written_again_in_a_table_without_steps_counts_anew(self, tmp_path: Path) -> None:
+        (run,) = read_runs(write(tmp_path, "acc\n0.1\n0.2\nacc\n0.3\n"))
+        assert as_lists(run.metrics["acc"]) == ([1], [0.3])
+        assert "left out 2 of 3 values" in run.notes[0]
 
     def test_header_alone_gives_empty_series(self, tmp_path: Path) -> None:
         assert as_lists(metrics(tmp_path, "epoch,acc\n")["acc"]) == ([], [])

@@ -58,6 +58,13 @@ class TestJsonLines:
         run = read(tmp_path, f'{{"step": 1, "acc": 0.5}}\n{{"step": 2, "acc": {word}}}\n')
         assert math.isnan(run.metrics["acc"].values[1])
 
+    def test_records_whose_steps_go_back_show_the_living_attempt(self, tmp_path: Path) -> None:
+        records = [{"epoch": epoch, "acc": 0.1} for epoch in range(1, 31)]
+        records += [{"epoch": epoch, "acc": 0.9} for epoch in range(1, 11)]
+        run = read(tmp_path, "".join(json.dumps(record) + "\n" for record in records))
+        assert run.metrics["acc"].values.tolist() == [0.9] * 10
+        assert run.restarted == {"acc"}
+
     def test_text_among_numbers_is_left_out_and_noted(self, tmp_path: Path) -> None:
         run = read(tmp_path, '{"acc": 0.5}\n{"acc": "high"}\n')
         assert lengths(run) == {"acc": 1}
@@ -99,6 +106,14 @@ class TestTrainerState:
         assert lengths(run) == {"grad_norm": 1, "learning_rate": 1, "loss": 1, "eval_acc": 3, "eval_loss": 3}
         assert run.metrics["eval_acc"].steps.tolist() == [8, 16, 24]
         assert math.isnan(run.metrics["eval_loss"].values[1])
+
+    def test_state_whose_steps_go_back_shows_the_living_attempt(self, tmp_path: Path) -> None:
+        history = [{"step": step, "epoch": step / 10, "loss": 1.0} for step in (10, 20, 30, 40)]
+        history += [{"step": 30, "epoch": 3.0, "loss": 2.0}, {"step": 30, "epoch": 3.0, "eval_loss": 1.5}]
+        run = read(tmp_path, json.dumps({"log_history": history}), "trainer_state.json")
+        assert run.metrics["loss"].steps.tolist() == [10, 20, 30]
+        assert run.metrics["loss"].values.tolist() == [1.0, 1.0, 2.0]
+        assert run.metrics["eval_loss"].steps.tolist() == [30]
 
     def test_state_can_be_read_by_epoch(self, tmp_path: Path) -> None:
         path = tmp_path / "trainer_state.json"

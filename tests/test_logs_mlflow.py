@@ -68,6 +68,13 @@ class TestStore:
         run = read_runs(make_store(tmp_path / "mlflow.db", rows))[1]
         assert run.metrics["acc"].values.tolist() == [0.9]
 
+    def test_step_that_goes_back_drops_the_dead_attempt(self, tmp_path: Path) -> None:
+        rows = [("acc", 0.1, step, "a1", step, 0) for step in range(1, 31)]
+        rows += [("acc", 0.9, 100 + step, "a1", step, 0) for step in range(1, 11)]
+        run = read_runs(make_store(tmp_path / "mlflow.db", rows))[1]
+        assert run.metrics["acc"].values.tolist() == [0.9] * 10
+        assert run.restarted == {"acc"}
+
     def test_store_in_a_directory_with_odd_characters_is_opened(self, tmp_path: Path) -> None:
         folder = tmp_path / "a?mode=rw#b %41"
         folder.mkdir()
@@ -117,6 +124,36 @@ class TestBeingWritten:
             else:
                 assert runs[1].metrics["val_acc"].values.tolist() == values
         assert refused > 0
+
+
+class TestDamage:
+    def test_text_that_is_not_utf8_is_shown_with_replacement_characters(self, tmp_path: Path) -> None:
+        path = make_store(tmp_path / "mlflow.db", metric_rows("a1", [0.5]))
+        path.write_bytes(path.read_bytes().replace(b"digits", b"dig\xe4ts"))
+        assert [run.name for run in read_runs(path)] == [
+            "mlflow.db/dig\ufffdts/mlp (b1)",
+            "mlflow.db/dig\ufffdts/mlp (a1)",
+        ]
+
+    def test_schema_that_is_not_utf8_raises(self, tmp_path: Path) -> None:
+        path = make_store(tmp_path / "mlflow.db", metric_rows("a1", [0.5]))
+        path.write_bytes(path.read_bytes().replace(b"CREATE TABLE experiments", b"CREATE T\xe4BLE experiments"))
+        with pytest.raises(InputError, match="schema is damaged"):
+            read_runs(path)
+
+    def test_changed_byte_anywhere_gives_a_run_or_leaves_the_store_out(self, tmp_path: Path) -> None:
+        path = make_store(tmp_path / "mlflow.db", metric_rows("a1", [0.5, 0.6]))
+        (tmp_path / "good.csv").write_text("epoch,val_acc\n1,0.5\n")
+        whole = path.read_bytes()
+        written = [place for place, byte in enumerate(whole) if byte]
+        outcomes = set()
+        for place in written[::3]:
+            path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xE4]) + whole[place + 1 :])
+            findings = read_runs(tmp_path)
+            assert "good.csv" in [run.name for run in findings]
+            assert not any("reader failed" in skipped.reason for skipped in findings.skipped)
+            outcomes.add(len(findings.skipped))
+        assert {0, 1} <= outcomes
 
 
 class TestOtherDatabases:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from epochcast.errors import InputError
-from epochcast.logs import Run, directory, limits, read_column, read_runs
+from epochcast.logs import Run, directory, jsonl, limits, read_column, read_runs
 
 TABLE = "epoch,val_acc,val_loss\n1,0.5,2.0\n2,0.625,1.5\n"
 
@@ -56,8 +56,8 @@ class TestDirectories:
 
     def test_kinds_limit_what_is_read(self, logs: Path) -> None:
         assert [run.kind for run in read_runs(logs, kinds=["jsonl"])] == ["jsonl"]
-        with pytest.raises(InputError, match=r"kinds=\['wandb'\] is unknown"):
-            read_runs(logs, kinds=["wandb"])  # type: ignore[list-item]
+        with pytest.raises(InputError, match=r"kinds=\['neptune'\] is unknown"):
+            read_runs(logs, kinds=["neptune"])  # type: ignore[list-item]
 
     def test_directory_without_logs_gives_no_runs(self, tmp_path: Path) -> None:
         findings = read_runs(tmp_path)
@@ -116,6 +116,18 @@ class TestDirectories:
         findings = read_runs(logs)
         assert len(findings) == 2
         assert any("does not exist" in skipped.reason for skipped in findings.skipped)
+
+    def test_reader_that_fails_in_its_own_way_hides_no_other_log(
+        self, logs: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def broken(*_: object) -> None:
+            raise ZeroDivisionError("surprise")
+
+        before = read_runs(logs)
+        monkeypatch.setattr(jsonl, "parse", broken)
+        after = read_runs(logs)
+        assert [run.name for run in after] == [run.name for run in before if run.kind != "jsonl"]
+        assert any("ZeroDivisionError: surprise" in skipped.reason for skipped in after.skipped)
 
 
 class TestSingleFiles:

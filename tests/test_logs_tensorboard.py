@@ -85,6 +85,11 @@ def scalar_event(tag: str, step: int, value: float) -> bytes:
     return b"\x10" + bytes(varint) + b"\x2a" + bytes([len(summary)]) + summary
 
 
+def session_start(step: int) -> bytes:
+    """What torch writes for `purge_step`, at a step below 128."""
+    return b"\x10" + bytes([step]) + b"\x3a\x02\x08\x01"
+
+
 class TestFilesOfRealLibraries:
     def test_torch_file_gives_its_scalars_and_nothing_else(self, tmp_path: Path) -> None:
         run = read(tmp_path, stored(TORCH))
@@ -133,6 +138,28 @@ class TestRuns:
         assert (run.name, run.path) == ("run", tmp_path / "run")
         assert run.metrics["acc"].steps.tolist() == [1, 2, 3, 4]
         np.testing.assert_allclose(run.metrics["acc"].values, [0.1, 0.1, 0.9, 0.9], rtol=1e-6)
+
+    def test_purge_step_drops_every_tag_from_there_on(self, tmp_path: Path) -> None:
+        first = [framed(scalar_event(tag, step, 0.1)) for step in range(1, 31) for tag in ("acc", "loss")]
+        second = [framed(session_start(20)), framed(scalar_event("acc", 20, 0.9))]
+        (tmp_path / "events.out.tfevents.1794779460.host").write_bytes(b"".join(first))
+        (tmp_path / "events.out.tfevents.1794779470.host").write_bytes(b"".join(second))
+        (run,) = read_runs(tmp_path)
+        assert run.metrics["acc"].steps.tolist() == [*range(1, 21)]
+        assert run.metrics["loss"].steps.tolist() == [*range(1, 20)]
+        assert run.metrics["acc"].values[-1] == pytest.approx(0.9)
+        assert [note.partition(", of")[0] for note in run.notes] == [
+            "acc: the run starts again at step 20: left out 11 of 31 values",
+            "loss: the run starts again at step 20: left out 11 of 30 values",
+        ]
+
+    def test_second_file_that_goes_back_without_purge_step_drops_the_dead_attempt(self, tmp_path: Path) -> None:
+        first = [framed(scalar_event("acc", step, 0.1)) for step in range(30)]
+        second = [framed(scalar_event("acc", step, 0.9)) for step in range(10)]
+        (tmp_path / "events.out.tfevents.1794779460.host").write_bytes(b"".join(first))
+        (tmp_path / "events.out.tfevents.1794779470.host").write_bytes(b"".join(second))
+        (run,) = read_runs(tmp_path)
+        np.testing.assert_allclose(run.metrics["acc"].values, [0.9] * 10, rtol=1e-6)
 
     def test_negative_step_is_left_out(self, tmp_path: Path) -> None:
         data = framed(scalar_event("acc", -1, 0.1)) + framed(scalar_event("acc", 7, 0.2))

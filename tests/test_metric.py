@@ -99,3 +99,18 @@ def test_kind_of_a_metric_follows_from_its_bounds(kind: float, name: str) -> Non
 
 def test_kind_of_a_metric_without_a_best_value_is_not_told() -> None:
     assert Metric("reward", minimize=False, soft=(0.0, 10.0)).kind == kinds.UNTOLD
+
+
+@pytest.mark.parametrize(
+    ("name", "minimize", "hard"),
+    [("reward", False, (-INF, INF)), ("nll", True, (0.0, INF)), ("bleu", False, (0.0, 1.0))],
+)
+def test_preset_of_rewards_likelihoods_and_translations_has_its_bounds(
+    name: str, minimize: bool, hard: tuple[float, float]
+) -> None:
+    metric = Metric.named(name)
+    assert (metric.minimize, metric.hard) == (minimize, hard)
+
+
+def test_preset_bleu_with_a_percent_sign_is_that_of_sacrebleu() -> None:
+    assert Metric.named("bleu%").hard == (0.0, 100.0)

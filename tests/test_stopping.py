@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 import logging
 import math
+import shutil
 import warnings
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
+from epochcast import weights
 from epochcast.curve import Curves
 from epochcast.errors import ConfigError, InputError, StrongContradictionWarning
 from epochcast.forecaster import Forecaster
 from epochcast.metric import Metric
-from epochcast.stopping import NoStopping, Patience, Stopper
+from epochcast.stopping import NoStopping, Patience, RunRecord, Stopper
 from epochcast.stopping.decision import Decision, Reason, decide
 from epochcast.stopping.search import StepWarning, StoppingRule
 
@@ -61,7 +64,9 @@ class Gauss:
 
 
 def stopper_on(engine: Any, **options: Any) -> Stopper:
-    return Stopper(**{"horizon": HORIZON, "metric": UP, "forecaster": Forecaster.around(engine), **options})
+    """Judges from the second value on, so that tables stay short."""
+    usual = {"horizon": HORIZON, "metric": UP, "min_steps": 2, "forecaster": Forecaster.around(engine)}
+    return Stopper(**{**usual, **options})
 
 
 # --- the decision table ---------------------------------------------------------------------------------------------
@@ -155,6 +160,9 @@ TABLE = {
     "min-steps-4-warms-up": up(Reason.WARM_UP, False, 0.9, values=[0.3] * 3, options={"min_steps": 4}),
     "min-steps-4-over": up(Reason.UNLIKELY, True, 0.9, values=[0.3] * 4, options={"min_steps": 4}),
     "min-steps-1": up(Reason.UNLIKELY, True, 0.9, values=[0.3], options={"min_steps": 1}),
+    "min-share-warms-up": up(Reason.WARM_UP, False, 0.9, values=[0.3] * 4, options={"min_share": 0.45}),
+    "min-share-over": up(Reason.UNLIKELY, True, 0.9, values=[0.3] * 5, options={"min_share": 0.5}),
+    "min-share-0": up(Reason.UNLIKELY, True, 0.9, values=[0.3], options={"min_steps": 1, "min_share": 0.0}),
     # when checks are due
     "check-every-3-not-due": up(Reason.NOT_DUE, False, 0.9, options={"check_every": 3}),
     "check-every-3-due": up(Reason.UNLIKELY, True, 0.9, values=[0.3] * 3, options={"check_every": 3}),
@@ -216,6 +224,10 @@ def test_decide_sees_only_the_forecast() -> None:
         decide(batch, best=0.9)
     with pytest.raises(InputError, match="'any' or 'final'"):
         decide(forecast, best=0.9, target="last")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="confidence='x' is not a number"):
+        decide(forecast, best=0.9, confidence="x")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="best='x' is not a number"):
+        decide(forecast, best="x")  # type: ignore[arg-type]
 
 
 # --- sentences ------------------------------------------------------------------------------------------------------
@@ -254,8 +266,30 @@ def test_logger_tells_changes_at_info_and_the_rest_at_debug(caplog: pytest.LogCa
     with caplog.at_level(logging.DEBUG, logger="epochcast"):
         for step in (1, 2, 3):
             stopper.update(step, 0.3)
-    assert [record.levelname for record in caplog.records] == ["INFO", "INFO", "DEBUG"]
+    assert [record.levelname for record in caplog.records] == ["DEBUG", "INFO", "DEBUG"]
     assert "score at step 2: go on: 30.9 % chance to beat 0.55" in caplog.text
+
+
+def test_logger_at_info_is_silent_where_nothing_was_judged(caplog: pytest.LogCaptureFixture) -> None:
+    stopper = stopper_on(Gauss(), best=0.55, check_every=3)
+    with caplog.at_level(logging.INFO, logger="epochcast"):
+        for step in range(1, 10):  # judged at 3, 6 and 9, always with the same verdict
+            stopper.update(step, 0.3)
+    assert [message.split(":")[0] for message in caplog.messages] == ["score at step 3"]
+
+
+def test_logger_rounds_the_best_so_far(caplog: pytest.LogCaptureFixture) -> None:
+    stopper = stopper_on(Gauss())
+    with caplog.at_level(logging.INFO, logger="epochcast"):
+        stopper.update(1, NAN)
+        stopper.next_run()
+        stopper.update(1, 0.8234234234)
+        stopper.next_run()
+    told = [message for message in caplog.messages if message.startswith("run")]
+    assert told == [
+        "run 1 ended at step 1 (non_finite); no run has a finite value yet",
+        "run 2 ended at step 1 (warm_up); the best so far is 0.8234",
+    ]
 
 
 # --- the state of a search ------------------------------------------------------------------------------------------
@@ -280,15 +314,36 @@ def test_search_never_forgets_a_best_that_was_given(metric: Metric, best: float)
     assert stopper.best == best
 
 
-@pytest.mark.parametrize(("target", "outcome"), [("any", 0.8), ("final", 0.3)])
-def test_run_record_of_a_finished_run_holds_its_outcome(target: Any, outcome: float) -> None:
-    stopper = stopper_on(Gauss(), target=target)
-    for step in range(1, HORIZON + 1):
-        stopper.update(step, 0.8 if step == 5 else 0.3)
+def record_of(values: list[float], **options: Any) -> RunRecord:
+    stopper = stopper_on(Gauss(mean=0.47), **options)
+    for step, value in enumerate(values, start=1):
+        stopper.update(step, value)
     record = stopper.next_run()
     assert record is not None
-    assert (record.finished, record.stopped, record.values, record.final) == (True, False, HORIZON, outcome)
-    assert (record.best, stopper.runs) == (0.8, [record])
+    assert stopper.runs == [record]
+    return record
+
+
+@pytest.mark.parametrize(("target", "outcome"), [("any", 0.9), ("final", 0.6)])
+def test_run_record_of_a_finished_run_holds_its_last_its_best_and_what_counts(target: Any, outcome: float) -> None:
+    record = record_of([0.5, 0.9, 0.7, 0.6], horizon=4, target=target)
+    assert (record.finished, record.stopped, record.values) == (True, False, 4)
+    assert (record.final, record.best, record.outcome) == (0.6, 0.9, outcome)
+
+
+@pytest.mark.parametrize(("target", "outcome"), [("any", 0.8), ("final", 0.47)])
+def test_run_record_of_a_run_that_was_left_holds_the_forecast_as_its_final(target: Any, outcome: float) -> None:
+    record = record_of([0.8, 0.3], target=target)
+    assert (record.final, record.best, record.outcome) == (pytest.approx(0.47), 0.8, pytest.approx(outcome))
+
+
+def test_run_record_of_a_rule_without_forecasts_holds_the_newest_value_as_its_final() -> None:
+    rule = Patience(2, HORIZON, DOWN)
+    for step, value in enumerate([0.5, 0.3, 0.4], start=1):
+        rule.update(step, value)
+    record = rule.next_run()
+    assert record is not None
+    assert (record.final, record.best, record.outcome) == (0.4, 0.3, 0.3)
 
 
 def test_run_record_of_a_stopped_run_holds_the_forecast_median() -> None:
@@ -307,7 +362,19 @@ def test_run_record_of_a_run_that_broke_down_has_no_final_value() -> None:
     stopper.update(2, NAN)
     record = stopper.next_run()
     assert record is not None
-    assert (record.final, record.best, stopper.best) == (None, 0.7, 0.7)
+    assert (record.final, record.best, record.outcome, stopper.best) == (None, 0.7, 0.7, 0.7)
+
+
+def test_next_run_of_a_run_that_cannot_be_forecast_ends_it() -> None:
+    class Refusing(Gauss):
+        def predict(self, *_: Any) -> Any:
+            raise InputError("no forecast today")
+
+    stopper = stopper_on(Refusing())
+    stopper.update(1, 0.7)
+    record = stopper.next_run()
+    assert record is not None
+    assert (record.final, record.best, record.outcome, stopper.best) == (None, 0.7, 0.7, 0.7)
 
 
 def test_next_run_without_a_run_changes_nothing() -> None:
@@ -367,7 +434,7 @@ def test_forecasts_are_made_only_when_a_check_is_due() -> None:
     [
         ({"horizon": 1}, "horizon=1"),
         ({"horizon": 10.5}, "horizon=10.5"),
-        ({"horizon": "10"}, "horizon='10' must be a whole number"),
+        ({"horizon": "10"}, "horizon='10' is not a number"),
         ({"metric": "acuracy"}, "unknown"),
         ({"confidence": 1.0}, "confidence=1.0"),
         ({"confidence": NAN}, "confidence=nan"),
@@ -383,11 +450,61 @@ def test_forecasts_are_made_only_when_a_check_is_due() -> None:
         ({"non_finite": "skip"}, "non_finite='skip'"),
         ({"stop_leader": True, "target": "final"}, "stop_leader"),
         ({"stop_leader": True, "goal": 0.5}, "stop_leader"),
+        ({"confidence": "x"}, "confidence='x' is not a number"),
+        ({"confidence": None}, "confidence=None is not a number"),
+        ({"confidence": [0.9, 0.95]}, "is not a number"),
+        ({"min_steps": "4"}, "min_steps='4' must be a whole number"),
+        ({"min_steps": True}, "min_steps=True must be a whole number"),
+        ({"min_steps": 10**5000}, "min_steps=.* must be a whole number"),
+        ({"min_share": "x"}, "min_share='x' is not a number"),
+        ({"min_share": 1.0}, "min_share=1.0 must be a share"),
+        ({"min_share": NAN}, "min_share=nan must be a share"),
+        ({"check_every": None}, "check_every=None must be a whole number"),
+        ({"cutoffs": 0.5}, "cutoffs=0.5 must be shares"),
+        ({"cutoffs": "x"}, "cutoff='x' is not a number"),
+        ({"cutoffs": [None]}, "cutoff=None is not a number"),
+        ({"goal": "x"}, "goal='x' is not a number"),
+        ({"best": [0.5, 0.6]}, "best=.* is not a number"),
+        ({"horizon": 10**400}, "horizon=.* is too large"),
+        ({"horizon": 10**5000}, "horizon=.* is too large"),
+        ({"horizon": 10**16}, "horizon=.* must be a whole number of steps, 2 to 1e[+]15"),
+        ({"horizon": INF}, "horizon=inf must be a whole number"),
+        ({"horizon": None}, "horizon=None is not a number"),
+        ({"target": None}, "target=None"),
+        ({"target": np.array(["any", "final"])}, "target="),
+        ({"non_finite": []}, "non_finite="),
+        ({"metric": None}, "metric must be a Metric or a name"),
+        ({"dry_run": "no"}, "dry_run='no' must be True or False"),
+        ({"stop_leader": 1}, "stop_leader=1 must be True or False"),
+        ({"weigh_rest": None}, "weigh_rest=None must be True or False"),
+        ({"forecaster": "stream"}, "forecaster='stream' must be a Forecaster"),
+        ({"schedule": "cosinus"}, "schedule 'cosinus' is unknown"),
     ],
 )
 def test_bad_setting_raises_an_error_that_names_it(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         stopper_on(Gauss(), **options)
+
+
+TOO_SHORT = [0.1] * 9
+
+
+@pytest.mark.parametrize("schedule", [TOO_SHORT, "cosine,warmup=20", "cosine,end=3,hold=5", lambda step: -step])
+def test_schedule_that_contradicts_the_horizon_is_refused_when_it_is_given(schedule: Any) -> None:
+    with pytest.raises(InputError, match=r"schedule"):
+        Stopper(HORIZON, "accuracy", schedule=schedule)
+    with pytest.raises(InputError, match=r"schedule"):
+        Stopper(HORIZON, "accuracy", forecaster=Forecaster(schedule=schedule))
+    stopper = Stopper(HORIZON, "accuracy", schedule="cosine")
+    before = stopper.to_json()
+    with pytest.raises(InputError, match=r"schedule"):
+        stopper.tell(schedule)
+    assert stopper.to_json() == before
+    assert stopper.forecaster.name == "real@cosine"
+
+
+def test_schedule_that_fits_the_horizon_is_taken() -> None:
+    assert Stopper(9, "accuracy", schedule=TOO_SHORT).forecaster.name == "real@rates"
 
 
 @pytest.mark.parametrize(
@@ -450,6 +567,8 @@ def test_patience_with_bad_settings_raises() -> None:
         Patience(0, HORIZON, UP)
     with pytest.raises(InputError, match="min_delta=-1"):
         Patience(1, HORIZON, UP, min_delta=-1.0)
+    with pytest.raises(InputError, match="min_delta='x' is not a number"):
+        Patience(1, HORIZON, UP, min_delta="x")  # type: ignore[arg-type]
 
 
 def test_no_stopping_lets_every_run_finish() -> None:
@@ -508,6 +627,28 @@ def test_state_is_strict_json_even_with_infinite_bounds() -> None:
 def test_state_of_a_shipped_model_needs_no_forecaster_and_keeps_its_model() -> None:
     stopper = Stopper(HORIZON, "accuracy", forecaster=Forecaster("lcpfn"))
     assert Stopper.from_json(stopper.to_json()).forecaster.name == "lcpfn"
+
+
+def own_model_named_as_a_shipped_one(folder: Path) -> Forecaster:
+    for suffix in (".onnx", ".safetensors"):
+        shutil.copy(weights.FOLDER / f"stream{suffix}", folder)
+    return Forecaster(folder / "stream.onnx")
+
+
+def test_state_of_an_own_model_named_as_a_shipped_one_needs_that_model(tmp_path: Path) -> None:
+    own = own_model_named_as_a_shipped_one(tmp_path)
+    text = Stopper(HORIZON, "accuracy", forecaster=own).to_json()
+    with pytest.raises(ConfigError, match="'own:stream', which does not ship; pass forecaster="):
+        Stopper.from_json(text)
+    with pytest.raises(ConfigError, match="'own:stream', not with 'stream'"):
+        Stopper.from_json(text, Forecaster("stream"))
+    assert Stopper.from_json(text, own).forecaster is own
+
+
+def test_state_of_a_shipped_model_is_not_taken_up_with_an_own_one_of_its_name(tmp_path: Path) -> None:
+    text = Stopper(HORIZON, "accuracy", forecaster=Forecaster("stream")).to_json()
+    with pytest.raises(ConfigError, match="'stream', not with 'own:stream'"):
+        Stopper.from_json(text, own_model_named_as_a_shipped_one(tmp_path))
 
 
 def test_state_of_another_model_or_rule_is_refused() -> None:

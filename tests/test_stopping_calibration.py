@@ -127,7 +127,7 @@ def test_search_with_a_calibrated_stopper_stops_few_runs_wrongly(metric: Metric)
 
 def real_wrong_stop(run: np.ndarray, best: float, confidence: float, ties: bool, **options: Any) -> bool:
     """Whether a stopper that meets the run value by value stops it wrongly."""
-    stopper = Stopper(HORIZON, confidence=confidence, best=best, forecaster=forecaster(), **options)
+    stopper = Stopper(HORIZON, confidence=confidence, min_steps=2, best=best, forecaster=forecaster(), **options)
     sign = -1.0 if stopper.metric.minimize else 1.0
     for step, value in enumerate(run, start=1):
         if stopper.update(step, value).reason is Reason.UNLIKELY:
@@ -278,8 +278,9 @@ def test_guarantee_sentence_names_goal_and_gain() -> None:
 @pytest.mark.parametrize("schedule", [{"min_steps": 5}, {"check_every": 3}, {"cutoffs": (0.2, 0.4, 0.8)}])
 def test_calibrated_stopper_with_fewer_checks_needs_less_confidence(schedule: dict[str, Any]) -> None:
     runs = random_walks(200, seed=5)
-    every = Stopper.calibrated(runs, RISK, metric=UP, forecaster=forecaster())
-    fewer = Stopper.calibrated(runs, RISK, metric=UP, forecaster=forecaster(), **schedule)
+    options: Any = {"metric": UP, "min_steps": 2, "forecaster": forecaster()}
+    every = Stopper.calibrated(runs, RISK, **options)
+    fewer = Stopper.calibrated(runs, RISK, **{**options, **schedule})
     assert fewer.confidence < every.confidence
 
 
@@ -293,9 +294,14 @@ def test_calibrated_stopper_with_fewer_checks_needs_less_confidence(schedule: di
         ([[0.1], [0.2]], {}, "at least 2 steps"),
         ([[0.1, 0.2, 0.3]], {"risk": 0.0}, "risk=0.0"),
         ([[0.1, 0.2, 0.3]], {"min_steps": 3}, "never checks"),
+        ([[0.1, 0.2, 0.3]], {}, "never checks"),  # shorter than the usual min_steps
+        ([[0.1, 0.2, 0.3]], {"risk": "low"}, "risk='low' is not a number"),
+        ([[0.1, 0.2, 0.3]], {"horizon": "3"}, "horizon='3' is not a number"),
+        ([[0.1, 0.2, 0.3]], {"least_confidence": None}, "confidence=None is not a number"),
         ([[0.1, 0.2, 0.3]], {"min_gain": -1.0}, "min_gain=-1"),
         ([[0.1, 0.2, 0.3]], {"min_gain": 0.1, "goal": 0.5}, "beside a goal"),
         ([[0.1, 0.2, 0.3]], {"untrained": [0.1, 0.2]}, "untrained"),
+        ([[0.1, 0.2, 0.3]], {"untrained": "chance"}, "untrained"),
     ],
 )
 def test_calibration_on_unusable_runs_raises_an_error_that_names_them(

@@ -9,14 +9,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
+pytest.importorskip("torch", reason="needs epochcast[train]")
+
 import torch
 
-from epochcast.errors import ConfigError, TrainingError
+from epochcast.errors import ConfigError, TrainingError, WeightsError
 from epochcast.export import export
 from epochcast.model import PAPER_SIZES, ModelConfig
 from epochcast.muon import orthogonalise
 from epochcast.rates import RATE_TOKEN_FEATURES
 from epochcast.train import RECIPES, TrainConfig, Trainer, with_changes
+from epochcast.weights import write_safetensors
 
 TINY_SET = TrainConfig(
     model=ModelConfig("set", "bars", layers=2, width=16, heads=2, hidden=32, outputs=20),
@@ -216,3 +220,27 @@ def test_largest_size_of_the_paper_has_the_papers_number_of_weights():
     with torch.device("meta"):
         count = sum(p.numel() for p in SetModel(PAPER_SIZES["P3"]).parameters())
     assert count == pytest.approx(26e6, rel=0.05)
+
+
+def test_resume_from_what_is_no_checkpoint_is_refused(tmp_path):
+    trainer = Trainer(TINY_STREAM)
+    weights, _ = export(trainer, tmp_path, "model")
+    with pytest.raises(WeightsError, match=r"model\.safetensors is no checkpoint to go on from"):
+        Trainer.resume(weights)
+    write_safetensors(tmp_path / "bare.safetensors", {"a": np.zeros(2)}, {})
+    with pytest.raises(WeightsError, match=r"bare\.safetensors is no checkpoint to go on from: 'config'"):
+        Trainer.resume(tmp_path / "bare.safetensors")
+
+
+def test_resume_from_a_checkpoint_with_a_flipped_bit_is_refused(tmp_path):
+    path = tmp_path / "c.safetensors"
+    trainer = Trainer(TINY_STREAM)
+    trainer.run(steps=1)
+    trainer.save(path)
+    whole = path.read_bytes()
+    for place in (-1, -len(whole) // 2, whole.index(b"batch") + 9):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1
+        path.write_bytes(damaged)
+        with pytest.raises(WeightsError, match="is damaged"):
+            Trainer.resume(path)

@@ -7,6 +7,10 @@
 
 from __future__ import annotations
 
+from epochcast import interrupt  # noqa: F401  # before all that takes time to import
+
+# isort: split
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -43,3 +47,8 @@ def sample_prior(n: int, horizon: int = 100, seed: int = 0) -> NDArray[np.float6
     from epochcast.prior import paper
 
     return paper.sample(n, np.random.default_rng(seed), horizon).noisy
+
+
+def __dir__() -> list[str]:
+    """The public names alone, for `dir` and for completion in a shell."""
+    return sorted([*__all__, "__version__"])

@@ -1,9 +1,13 @@
-"""What commands share: reading lists from options, tables, and a progress bar."""
+"""What commands share: reading lists from options, JSON, tables, and a progress bar."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 from rich.box import SIMPLE
 from rich.console import Console
@@ -13,16 +17,41 @@ from epochcast.errors import InputError
 
 
 def floats(text: str) -> list[float]:
-    """Numbers separated by commas."""
+    """Finite numbers separated by commas."""
     try:
-        return [float(part) for part in text.split(",")]
+        numbers = [float(part) for part in text.split(",")]
     except ValueError:
-        raise InputError(f"{text!r} must be numbers separated by commas") from None
+        numbers = []
+    if not numbers or not all(math.isfinite(number) for number in numbers):
+        raise InputError(f"{text!r} must be finite numbers separated by commas")
+    return numbers
 
 
 def words(text: str) -> list[str]:
     """Names separated by commas; none of an empty text."""
     return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def make_folder(path: Path | None) -> None:
+    """Make the folder that results will be written to: what prevents it is told before the work, not after it."""
+    try:
+        if path is not None:
+            path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path} cannot be a folder: {error.strerror or error}; choose another --out") from None
+
+
+def as_json(data: Any, *, indent: int | None = None) -> str:
+    """JSON that every reader takes: it has no word for NaN and infinities, so they are null."""
+    return json.dumps(_without_nan(data), indent=indent, allow_nan=False)
+
+
+def _without_nan(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _without_nan(item) for key, item in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [_without_nan(item) for item in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
 def plain_table(title: str | None = None) -> Table:
@@ -31,10 +60,11 @@ def plain_table(title: str | None = None) -> Table:
 
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on the error stream; tell it how much is done, and of how much."""
+    """A bar on the error stream, if that is a terminal; tell it how much is done, and of how much."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -310,7 +310,9 @@ def clip_to_hard_bounds(curves: Curves, metric: Metric) -> Curves:
         curve, index = _first(bad)
         value, step = curves.values[curve, index], curves.steps[curve, index]
         side, bound = ("below the lower", low) if value < low else ("above the upper", high)
-        hint = "; for percentages write the metric's name with a trailing %" if metric.hard == UNIT_INTERVAL else ""
+        hint = "; for other bounds make a Metric of your own (--minimize or --maximize, --hard LOW,HIGH)"
+        if metric.hard == UNIT_INTERVAL and value > high:
+            hint = "; for percentages write the metric's name with a trailing %"
         raise InputError(
             f"{_place(curves, curve, index)} = {value:g} (step {step:g}) is {side} hard bound {bound:g} "
             f"of {metric.name}{hint}"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.forecaster import Forecaster
+from epochcast.forecast import Forecast
 from epochcast.logs import read_column
+from epochcast.plots import save_picture
 
 FOLDER = Path(__file__).parent / "data" / "runs"
 SEEN = 10
@@ -45,21 +47,19 @@ def demo_runs() -> list[DemoRun]:
     ]
 
 
-def draw_runs(forecaster: Forecaster, runs: list[DemoRun], path: Path) -> None:
+def draw_runs(runs: list[DemoRun], forecasts: list[Forecast], path: Path, advance: Callable[[int, int], None]) -> None:
     """Fan charts of all runs in one picture, each with what really came."""
-    import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure
 
     columns = 3
     lines = -(-len(runs) // columns)
-    figure, axes = plt.subplots(
-        lines, columns, figsize=(4.6 * columns, 3.2 * lines), layout="constrained", squeeze=False
-    )
-    for ax, run in zip(axes.flat, runs, strict=False):
-        forecast = forecaster.forecast(run.values[:SEEN], len(run.values), run.metric)
+    figure = Figure(figsize=(4.6 * columns, 3.2 * lines), layout="constrained")
+    axes = figure.subplots(lines, columns, squeeze=False)
+    for done, (ax, run, forecast) in enumerate(zip(axes.flat, runs, forecasts, strict=False)):
+        advance(done, len(runs))
         forecast.plot(ax, truth=run.values, title=run.about, legend=False)
     for ax in list(axes.flat)[len(runs) :]:  # the first panel left over holds the legend of all
         ax.set_axis_off()
     handles, labels = axes[0, 0].get_legend_handles_labels()
     axes[-1, -1].legend(handles, labels, loc="center", frameon=False)
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    save_picture(figure, path, dpi=130)

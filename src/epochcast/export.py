@@ -6,6 +6,7 @@ file, offset and length of each weight. The weights exist once, for training and
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from epochcast.errors import WeightsError
 from epochcast.graph import Place, graph_of
 from epochcast.objective import Objective, SetObjective, StreamObjective
 from epochcast.train import Trainer
-from epochcast.weights import write_atomically, write_safetensors
+from epochcast.weights import GRAPH_DIGEST, write_atomically, write_safetensors
 
 
 def export(trainer: Trainer, folder: Path, name: str) -> tuple[Path, Path]:
@@ -25,8 +26,11 @@ def export(trainer: Trainer, folder: Path, name: str) -> tuple[Path, Path]:
     header = {"config": trainer.config.to_json(), "step": str(trainer.step), "seconds": f"{trainer.seconds:.0f}"}
     weights, graph = folder / f"{name}.safetensors", folder / f"{name}.onnx"
     folder.mkdir(parents=True, exist_ok=True)
-    write_safetensors(weights, arrays, header)
-    write_atomically(graph, graph_of(trainer.config.model, places_in(weights), weights.name))
+    # Weights know their graph by its digest, the graph knows where each weight lies: any digest takes the same room.
+    write_safetensors(weights, arrays, {**header, GRAPH_DIGEST: hashlib.sha256().hexdigest()})
+    written = graph_of(trainer.config.model, places_in(weights), weights.name)
+    write_safetensors(weights, arrays, {**header, GRAPH_DIGEST: hashlib.sha256(written).hexdigest()})
+    write_atomically(graph, written)
     return weights, graph
 
 

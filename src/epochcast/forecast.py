@@ -153,7 +153,7 @@ class Forecast:
         return low, high
 
     def mean(self) -> Array:
-        if not self.metric.transform:
+        if not any(map(math.isfinite, self.normalizer.image)):  # nothing is cut off
             return self._masked(self.normalised.mean())
         levels = 0.5 * (_NODES + 1.0)
         total = sum((w * y for w, y in zip(_NODE_WEIGHTS, self._quantiles(levels), strict=True)), np.zeros(()))
@@ -298,12 +298,12 @@ class Forecast:
 
     def _argument(self, y: ArrayLike) -> Array:
         values = floats(y, "y")
-        if np.isnan(values).any():
-            raise InputError(f"y={reprlib.repr(y)} must be a number, or one per step")
         try:
             np.broadcast_shapes(values.shape, self.steps.shape)
         except ValueError:
             raise InputError(f"y has shape {values.shape}; it must fit the steps' shape {self.steps.shape}") from None
+        if (np.isnan(values) & ~np.isnan(self.steps)).any():  # where there is no step, there is no value either
+            raise InputError(f"y={reprlib.repr(y)} must be a number, or one per step")
         return values
 
     def _masked(self, result: Array) -> Array:

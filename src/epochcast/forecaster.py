@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import reprlib
 from collections.abc import Sequence
 from dataclasses import replace
@@ -61,7 +62,7 @@ def load_engine(name: str | Path, threads: int = 1) -> Engine:
 def model_and_words(name: str | Path) -> tuple[str, str]:
     """`real@cosine` apart: the model, and what it is told of the schedule, which may be nothing."""
     model, at, words = str(name).rpartition("@")
-    return (model, words) if at and not Path(name).exists() else (str(name), "")
+    return (model, words) if at and not os.path.exists(name) else (str(name), "")
 
 
 def told(engine: Engine, schedule: Schedule | None) -> Engine:

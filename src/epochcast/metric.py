@@ -68,7 +68,10 @@ class Metric:
         base = key.removesuffix("%")
         metric = _PRESETS.get(base)
         if metric is None:
-            raise InputError(f"metric {name!r} is unknown; choose from {', '.join(sorted(_PRESETS))} or make a Metric")
+            raise InputError(
+                f"metric {reprlib.repr(name)} is unknown; choose from {', '.join(sorted(_PRESETS))}, "
+                "or make a Metric (on the command line --minimize or --maximize)"
+            )
         if key != base:
             if metric.soft != UNIT_INTERVAL:
                 raise InputError(f"metric {name!r}: {base} is not a share of one, so it has no percentages; drop the %")
@@ -157,11 +160,14 @@ _PRESETS: dict[str, Metric] = {
         name: Metric(name, False, UNIT_INTERVAL, UNIT_INTERVAL)
         for name in ("accuracy", "balanced_accuracy", "auc", "f1", "precision", "recall", "iou", "dice", "map", "ssim")
     },
+    "bleu": Metric("bleu", False, UNIT_INTERVAL, UNIT_INTERVAL),  # sacrebleu's 0 to 100 is bleu%
     "error": Metric("error", True, UNIT_INTERVAL, UNIT_INTERVAL),
     "wer": Metric("wer", True, (0.0, _INF), UNIT_INTERVAL),
     "r2": Metric("r2", False, (-_INF, 1.0), UNIT_INTERVAL),
     "perplexity": Metric("perplexity", True, (1.0, _INF)),
-    **{name: Metric(name, True, (0.0, _INF)) for name in ("log_loss", "loss", "mse", "rmse", "mae")},
+    # nll is that of discrete data, which cannot be negative; a density's may be, and takes a Metric without bounds.
+    **{name: Metric(name, True, (0.0, _INF)) for name in ("log_loss", "loss", "nll", "mse", "rmse", "mae")},
+    "reward": Metric("reward", False),  # the return of an agent: no bounds, the scale follows the run
     "unit": Metric.unit(),
 }
 

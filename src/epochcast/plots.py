@@ -1,17 +1,20 @@
-"""Pictures with matplotlib, from plain arrays."""
+"""Pictures with matplotlib, from plain arrays, and the files that they are written to."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epochcast.errors import MissingExtraError
+from epochcast.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Array = NDArray[np.float64]
 
@@ -53,3 +56,29 @@ def fan_chart(
     if legend:
         ax.legend(frameon=False, fontsize=8, loc="best")
     return ax
+
+
+def check_picture(path: Path) -> None:
+    """Raise unless a picture can be written to this file: to be asked before the work that it shows."""
+    try:
+        from matplotlib.backend_bases import FigureCanvasBase
+    except ImportError:
+        raise MissingExtraError("matplotlib", "plot") from None
+    endings = sorted(FigureCanvasBase.get_supported_filetypes())
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; name a file in it, such as {path / 'fan.png'}")
+    if path.suffix.lower().lstrip(".") not in endings:
+        ending = f"of an unknown ending, {path.suffix}" if path.suffix else "without an ending"
+        raise InputError(f"{path} is a picture {ending}; choose from {', '.join(endings)}")
+    if not path.parent.is_dir():
+        raise InputError(f"{path.parent} is no folder, so {path.name} cannot be written to it; make it first")
+
+
+def save_picture(figure: Figure, path: Path, *, dpi: int) -> None:
+    """Write a figure; it is drawn before the file is touched, so that no half picture replaces a whole one."""
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format=path.suffix.lower().lstrip("."), dpi=dpi)
+    try:
+        path.write_bytes(drawn.getvalue())
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror or error}; choose another place") from None

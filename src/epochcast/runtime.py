@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +24,7 @@ from epochcast.limits import HIDDEN, SMALLEST_LOG_SCALE
 from epochcast.rates import RATE_TOKEN_FEATURES, widened
 from epochcast.schedule import Schedule
 from epochcast.trail import TOKEN_FEATURES
-from epochcast.weights import ModelFiles, find, read_safetensors
+from epochcast.weights import ModelFiles, config_of, find, read_safetensors
 
 MOST_VALUES = 200  # of a run without a grid: as many as networks are trained on
 _CHUNK_TOKENS = 2048  # tokens and queries per call: what a layer makes of them still fits into the cache
@@ -53,14 +52,12 @@ def load_network(name: str | Path, threads: int = 1) -> SetEngine | StreamEngine
     """The engine of a shipped model, or of a model file of your own."""
     files = find(name)
     arrays, header = read_safetensors(files.weights)
-    try:
-        config = json.loads(header["config"])
-        layout = config["model"]["layout"]
-    except (KeyError, TypeError, json.JSONDecodeError):
-        raise WeightsError(f"{files.weights.name} does not say which network it belongs to") from None
+    config = config_of(files.weights, header)
     session = _session(files, threads)
+    _check_inputs(files, session, config["model"])
     engine: SetEngine | StreamEngine
-    if layout == "set":
+    if config["model"]["layout"] == "set":
+        _check_borders(files, session, config["model"], arrays)
         engine = SetEngine(files.name, session, config, arrays)
     else:
         engine = StreamEngine(files.name, session, config, _basis(config))
@@ -100,8 +97,42 @@ def _session(files: ModelFiles, threads: int) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    return onnxruntime.InferenceSession(str(files.graph), options, providers=["CPUExecutionProvider"])
+    options.log_severity_level = 4  # what is wrong is raised, not printed
+    try:
+        return onnxruntime.InferenceSession(str(files.graph), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its errors have no other base in common
+        reason = " ".join(str(error).split())[:200]
+        raise WeightsError(f"{files.graph} cannot be read as a network: {reason}; export it again") from None
+
+
+def _check_inputs(files: ModelFiles, session: Any, model: dict[str, Any]) -> None:
+    """Raise unless the graph takes what a network of this configuration is fed."""
+    found = {entry.name: [size for size in entry.shape if isinstance(size, int)] for entry in session.get_inputs()}
+    wanted = _inputs_of(model)
+    if found.keys() != wanted.keys() or any(sizes not in (None, found[name]) for name, sizes in wanted.items()):
+        raise WeightsError(
+            f"{files.graph.name} is not the network that {files.weights.name} describes; export both again"
+        )
+
+
+def _check_borders(files: ModelFiles, session: Any, model: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    """Raise unless the weights hold the borders of the bins that the graph answers with."""
+    borders = arrays.get("borders", np.empty(0))
+    bins = session.get_outputs()[0].shape[-1] if model["head"] == "bars" else len(borders) - 1
+    if borders.ndim != 1 or len(borders) < 2 or len(borders) != bins + 1 or not (np.diff(borders) > 0.0).all():
+        raise WeightsError(f"{files.weights} lacks the borders of its {bins} bins; export it again")
+
+
+def _inputs_of(model: dict[str, Any]) -> dict[str, list[int] | None]:
+    """The inputs of a network by name, and the sizes that its graph fixes, where its configuration tells them."""
+    if model["layout"] == "set":
+        return dict.fromkeys(("steps", "values", "observed", "queries", "hidden"))
+    last, heads, width = model["layers"] - 1, model["heads"], model["width"]
+    return {
+        **dict.fromkeys(("tokens", "positions", "hidden", "cutoff_features", "query_features")),
+        **{f"past.{layer}": [2, heads, width // heads] for layer in range(last)},
+        **{f"past.{last}.{part}": [width] for part in ("key", "value")},
+    }
 
 
 def _chunks(curves: Curves, queries: Array) -> Iterator[tuple[slice, Curves]]:

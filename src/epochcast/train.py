@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, distributed
 
 from epochcast.episode import Targets, episodes_of
-from epochcast.errors import ConfigError, TrainingError
+from epochcast.errors import ConfigError, TrainingError, WeightsError
 from epochcast.model import PAPER_SIZES, ModelConfig
 from epochcast.muon import Muon
 from epochcast.objective import Cutoffs, Objective, Precision, SetObjective, StreamObjective, prior_borders
@@ -231,17 +231,25 @@ class Trainer:
     def resume(cls, path: Path) -> Trainer:
         """The trainer that `save` wrote."""
         arrays, header = read_safetensors(path)
-        trainer = cls(TrainConfig.from_json(header["config"]))
-        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        trainer.objective.network.load_state_dict(_under(tensors, "model."))
-        for i, optimizer in enumerate(trainer.optimizers):
+        try:
+            trainer = cls(TrainConfig.from_json(header["config"]))
+            trainer._restore({name: torch.from_numpy(array) for name, array in arrays.items()})
+            trainer.step, trainer.seconds = int(header["step"]), float(header["seconds"])
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            reason = str(error).partition("\n")[0]
+            raise WeightsError(
+                f"{path} is no checkpoint to go on from: {reason}; start anew with another file"
+            ) from None
+        return trainer
+
+    def _restore(self, tensors: dict[str, Tensor]) -> None:
+        self.objective.network.load_state_dict(_under(tensors, "model."))
+        for i, optimizer in enumerate(self.optimizers):
             state: dict[int, dict[str, Tensor]] = {}
             for name, value in _under(tensors, f"optimizer.{i}.").items():
                 index, key = name.split(".", 1)
                 state.setdefault(int(index), {})[key] = value
             optimizer.load_state_dict(optimizer.state_dict() | {"state": state})
-        trainer.step, trainer.seconds = int(header["step"]), float(header["seconds"])
-        return trainer
 
 
 def _objective(config: TrainConfig) -> Objective:

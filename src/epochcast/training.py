@@ -89,7 +89,10 @@ def _recipe(recipe: str) -> TrainConfig:
     if recipe in RECIPES:
         return RECIPES[recipe]
     if recipe.endswith(".json") and Path(recipe).is_file():
-        return TrainConfig.from_json(Path(recipe).read_text())
+        try:
+            return TrainConfig.from_json(Path(recipe).read_text(encoding="utf-8"))
+        except (UnicodeDecodeError, RecursionError) as error:
+            raise ConfigError(f"{recipe} cannot be read as JSON: {error}") from None
     raise ConfigError(f"recipe {recipe!r} is unknown; choose {', '.join(RECIPES)}, or give a JSON file")
 
 

@@ -1,7 +1,8 @@
 """Weight files and the registry of what ships.
 
-Files are written so that a crash cannot damage them, and read without ever running code from them; the sha256 of a
-shipped file is checked before it is used.
+Files are written so that a crash cannot damage them, and read without ever running code from them. The sha256 of a
+shipped file stands in the registry; files of your own carry one in their header, of all that they hold, and one of the
+graph beside them. What does not agree is refused.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+import reprlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,13 +27,19 @@ from epochcast.errors import WeightsError
 
 FOLDER = Path(__file__).parent / "models"
 DEFAULT = "default"
+GRAPH_DIGEST = "graph_sha256"  # in the header of weights: which graph belongs to them
+# The second key tells a header whose first was damaged from that of an older file, which has neither.
+_DIGEST, _DIGEST_OF = "sha256", "sha256_of"
+_LARGEST_SIZE = 1_000_000  # of anything in a network
+_LONGEST_SHOWN = 200
 _NAME = re.compile(r"^[a-z0-9][a-z0-9._-]*$")
 
 
 def write_safetensors(path: Path, tensors: Mapping[str, NDArray[np.generic]], header: Mapping[str, str]) -> None:
-    """Write arrays and a header of texts; see `write_atomically`."""
-    data = save({name: np.asarray(array, order="C") for name, array in tensors.items()}, metadata=dict(header))
-    write_atomically(path, data)
+    """Write arrays and a header of texts, with a checksum of both; see `write_atomically`."""
+    arrays = {name: np.asarray(array, order="C") for name, array in tensors.items()}
+    texts = {**header, _DIGEST_OF: "header and arrays"}
+    write_atomically(path, save(arrays, metadata={**texts, _DIGEST: _digest(arrays, texts)}))
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -45,12 +53,68 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def read_safetensors(path: Path) -> tuple[dict[str, NDArray[np.generic]], dict[str, str]]:
-    """Arrays and header of a weight file."""
+    """Arrays and header of a weight file; one that was damaged since it was written is refused."""
     try:
         with safe_open(path, framework="numpy") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            header = file.metadata() or {}
+    except (OSError, SafetensorError, TypeError, ValueError, KeyError, AttributeError) as error:
         raise WeightsError(f"{path} cannot be read as safetensors: {error}") from None
+    if _DIGEST in header or _DIGEST_OF in header:
+        written = header.pop(_DIGEST, "nothing")
+        found = _digest(arrays, header)
+        if found != written:
+            raise WeightsError(
+                f"{path} is damaged: what it holds has sha256 {found[:12]}..., its header says {written[:12]}...; "
+                "take a copy of it, or make it again"
+            )
+        header.pop(_DIGEST_OF, None)
+    return arrays, header
+
+
+def _digest(arrays: Mapping[str, NDArray[np.generic]], header: Mapping[str, str]) -> str:
+    """sha256 of the header's texts, and of names, types, shapes and bytes of the arrays, both in the order of names."""
+    digest = hashlib.sha256(json.dumps(sorted(header.items())).encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(json.dumps([name, array.dtype.str, array.shape]).encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _is_size(value: Any) -> bool:
+    return type(value) is int and 1 <= value <= _LARGEST_SIZE
+
+
+# What inference needs to know of a network, and what it may be.
+_CONFIG: dict[str, Callable[[Any], bool]] = {
+    "prior": lambda value: isinstance(value, str),
+    "horizon": lambda value: _is_size(value) and value >= 2,
+}
+_MODEL: dict[str, Callable[[Any], bool]] = {
+    "layout": lambda value: value in ("set", "stream"),
+    "head": lambda value: value in ("bars", "mixture"),
+    "layers": _is_size,
+    "width": _is_size,
+    "heads": _is_size,
+    "rates": lambda value: value in (None, True, False),  # older ones say nothing of it
+}
+
+
+def config_of(weights: Path, header: Mapping[str, str]) -> dict[str, Any]:
+    """The configuration in the header of weights: all that inference reads of it is there and makes sense."""
+    try:
+        config: dict[str, Any] = json.loads(header["config"])
+        model = config["model"]
+        wrong = [f"{key}={reprlib.repr(config.get(key))}" for key, fits in _CONFIG.items() if not fits(config.get(key))]
+        wrong += [f"{key}={reprlib.repr(model.get(key))}" for key, fits in _MODEL.items() if not fits(model.get(key))]
+        if not wrong and model["width"] % model["heads"]:
+            wrong = [f"width={model['width']}, which is no multiple of heads={model['heads']}"]
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        raise WeightsError(f"{weights} does not say which network it belongs to; export it again") from None
+    if wrong:
+        raise WeightsError(f"{weights} describes no network: {', '.join(wrong)}; export it again")
+    return config
 
 
 @dataclass(frozen=True)
@@ -71,7 +135,15 @@ class ModelFiles:
 @cache
 def registry() -> dict[str, Any]:
     """What ships: {"default": name, "models": {name: {"sha256": {file: digest}, "card": {...}}}}."""
-    data: dict[str, Any] = json.loads((FOLDER / "registry.json").read_text())
+    file = FOLDER / "registry.json"
+    try:
+        data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        for name, entry in {data["default"]: data["models"][data["default"]], **data["models"]}.items():
+            digests = [entry["sha256"][f"{name}{suffix}"] for suffix in (".onnx", ".safetensors")]
+            if not isinstance(entry["card"], dict) or not all(isinstance(digest, str) for digest in digests):
+                raise TypeError(f"the entry of {name}")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise WeightsError(f"{file} is damaged ({error!r}); install epochcast again") from None
     return data
 
 
@@ -83,22 +155,41 @@ def models() -> list[str]:
 def find(name: str | Path) -> ModelFiles:
     """The files of a shipped model by its name, or of your own by the path of its .onnx file."""
     if isinstance(name, Path) or name.endswith(".onnx"):
-        graph = Path(name)
-        weights = graph.with_suffix(".safetensors")
-        for file in (graph, weights):
-            if not file.is_file():
-                raise WeightsError(f"{file} does not exist; train a model with: epochcast train --out {graph.parent}")
-        return ModelFiles(graph.stem, graph, weights, {})
+        return _own(Path(name))
     if not _NAME.match(name):
-        raise WeightsError(f"model name {name!r} must match {_NAME.pattern}")
+        raise WeightsError(f"model name {_shown(name)!r} must match {_NAME.pattern}")
     known = registry()
     name = known["default"] if name == DEFAULT else name
     if name not in known["models"]:
-        raise WeightsError(f"model {name!r} is unknown; shipped are {', '.join(models())}")
+        raise WeightsError(f"model {_shown(name)!r} is unknown; shipped are {', '.join(models())}")
     entry = known["models"][name]
     for file, digest in entry["sha256"].items():
         _check_digest(FOLDER / file, digest)
     return ModelFiles(name, FOLDER / f"{name}.onnx", FOLDER / f"{name}.safetensors", entry["card"])
+
+
+def _own(graph: Path) -> ModelFiles:
+    """A model of one's own; its weights say which graph belongs to them, unless they are older than that."""
+    weights = graph.with_suffix(".safetensors")
+    for file in (graph, weights):
+        if not os.path.isfile(file):  # unlike Path.is_file it answers for names too long for the system, too
+            folder = _shown(graph.parent)
+            raise WeightsError(f"{_shown(file)} does not exist; train a model with: epochcast train --out {folder}")
+    _, header = read_safetensors(weights)
+    found = hashlib.sha256(graph.read_bytes()).hexdigest()
+    wanted = header.get(GRAPH_DIGEST, found)
+    if found != wanted:
+        raise WeightsError(
+            f"{graph} has sha256 {found[:12]}..., but {weights.name} goes with {wanted[:12]}...: it is damaged, or "
+            "another model's; export both again"
+        )
+    return ModelFiles(graph.stem, graph, weights, {})
+
+
+def _shown(name: str | Path) -> str:
+    """A name for an error message, cut where it is too long to read."""
+    text = str(name)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 @cache  # once per process: a file that ships does not change under a running program

@@ -109,8 +109,15 @@ class Collector:
         self._untrained.append(before)
         self._configs.append(config or {})
 
-    def build(self, name: str, metric_of: Callable[[str], Metric], *, own_horizons: bool = False) -> CurveSet:
-        """The set of all curves; horizons are those of the longest run of a task, or of each run itself."""
+    def build(
+        self,
+        name: str,
+        metric_of: Callable[[str], Metric],
+        *,
+        own_horizons: bool = False,
+        horizon: float | None = None,
+    ) -> CurveSet:
+        """The set of all curves; horizons are those of the longest run of a task, of each run itself, or as given."""
         self._as_shares(metric_of)
         self._leave_out_of_bounds(metric_of)
         if not self._rows:
@@ -130,8 +137,9 @@ class Collector:
             name,
             values,
             [metric_of(task) for task in task_names],
-            steps=_shared(steps),
-            horizons=last if own_horizons else _longest(last, task),
+            # Runs of different horizons have steps of their own: each is thinned by itself.
+            steps=steps if own_horizons and len(np.unique(last)) > 1 else _shared(steps),
+            horizons=horizon if horizon is not None else last if own_horizons else _longest(last, task),
             task=task,
             task_names=task_names,
             untrained=None if np.isnan(self._untrained).all() else self._untrained,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from epochcast.benchmarks.collection import Collection, Skipped
@@ -10,7 +11,7 @@ from epochcast.benchmarks.json_stream import first_character
 from epochcast.benchmarks.lcbench import read_nested_json, refuse_pickle
 from epochcast.benchmarks.npz import arrays_of, digits_bench, read_npz
 from epochcast.benchmarks.pd1 import read_pd1
-from epochcast.benchmarks.runs import read_run_folder
+from epochcast.benchmarks.runs import Horizon, read_run_folder
 from epochcast.benchmarks.tables import is_long_table, read_long_table
 from epochcast.benchmarks.taskset import is_taskset, read_taskset, read_taskset_json
 from epochcast.errors import InputError
@@ -23,19 +24,30 @@ _READ = (".npz", ".json", ".json.gz", ".jsonl", ".jsonl.gz", ".csv", ".csv.gz")
 
 
 def load(
-    path: str | Path, *, metric: str | None = None, kind: Metric | str | None = None, skip_bad: bool = False
+    path: str | Path,
+    *,
+    metric: str | None = None,
+    kind: Metric | str | None = None,
+    skip_bad: bool = False,
+    horizon: Horizon = "own",
 ) -> Collection:
     """The curve sets of a file or a folder; `digits_bench` is the collection that ships with epochcast.
 
-    `metric` chooses among the metrics of a file by the name it has there; `kind` says what a column of logs measures.
-    What is bad is an error that names file and place, or with `skip_bad` left out and listed.
+    `metric` chooses among the metrics of a file by the name it has there; `kind` says what a column of logs measures,
+    and `horizon` where their runs were planned to end: each at its "own" last step, all of a task at that of its
+    "longest" run, or all at a given step, after which nothing is read. What is bad is an error that names file and
+    place, or with `skip_bad` left out and listed.
     """
     path = Path(path)
     if str(path) == SHIPPED:
         return Collection(path, "shipped with epochcast", (digits_bench("accuracy"), digits_bench("log_loss")))
-    if path.is_dir():
-        return _folder(path, metric, kind, skip_bad)
-    if not path.is_file():
+    if os.path.isdir(path) and _is_of_logs(path, kind):
+        return read_run_folder(path, metric, kind=kind, skip_bad=skip_bad, horizon=horizon)
+    if not isinstance(horizon, str):
+        raise InputError(f"horizon={horizon} is for a folder of logs; the runs of {path} have horizons of their own")
+    if os.path.isdir(path):
+        return _folder(path, metric, skip_bad)
+    if not os.path.isfile(path):
         raise InputError(f"{path} does not exist; give a file, a folder or {SHIPPED}")
     return _file(path, metric, skip_bad)
 
@@ -66,19 +78,32 @@ def _npz(path: Path, metric: str | None, skip_bad: bool) -> Collection:
     return Collection(path, "npz", (curves,), tuple(skipped))
 
 
-def _folder(path: Path, metric: str | None, kind: Metric | str | None, skip_bad: bool) -> Collection:
-    """All collections in a folder; else the TaskSet files below it; else its logs."""
+def _files(path: Path) -> list[Path]:
+    """The files of a folder that look like collections."""
     files = [file for file in sorted(path.iterdir()) if file.is_file() and file.name.lower().endswith(_READ)]
-    files = [file for file in files if not file.name.endswith(".csv") or is_long_table(file)]
-    if kind is None and files:
-        return _joined(path, files, metric, skip_bad)
-    below = sorted(path.glob("*/*_replica*.npz"))
-    if below:
-        return read_taskset(below, metric, skip_bad=skip_bad)
+    return [file for file in files if not file.name.endswith(".csv") or is_long_table(file)]
+
+
+def _of_taskset(path: Path) -> list[Path]:
+    return sorted(path.glob("*/*_replica*.npz"))
+
+
+def _is_of_logs(path: Path, kind: Metric | str | None) -> bool:
+    """Whether a folder holds logs: told by `kind`, or because there is nothing else in it."""
+    if (kind is None and _files(path)) or _of_taskset(path):
+        return False
     for file in sorted(path.iterdir()):
         if file.name.lower().endswith(_PICKLES):
             raise refuse_pickle(file)
-    return read_run_folder(path, metric, kind=kind, skip_bad=skip_bad)
+    return True
+
+
+def _folder(path: Path, metric: str | None, skip_bad: bool) -> Collection:
+    """All collections in a folder; else the TaskSet files below it."""
+    files = _files(path)
+    if files:
+        return _joined(path, files, metric, skip_bad)
+    return read_taskset(_of_taskset(path), metric, skip_bad=skip_bad)
 
 
 def _joined(path: Path, files: list[Path], metric: str | None, skip_bad: bool) -> Collection:
@@ -88,6 +113,8 @@ def _joined(path: Path, files: list[Path], metric: str | None, skip_bad: bool) -
         try:
             found = _file(file, metric, skip_bad)
         except InputError as error:
+            if not skip_bad and ".json" in file.name:
+                raise InputError(f"{error}; of a folder of logs say what they measure: kind= (--kind)") from None
             if not skip_bad:
                 raise
             skipped.append(Skipped(file, "", str(error)))

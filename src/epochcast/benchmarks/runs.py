@@ -2,44 +2,73 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from epochcast.benchmarks.collection import Collection, Collector, Skipped
 from epochcast.benchmarks.metric_names import metric_from
 from epochcast.errors import InputError
 from epochcast.logs import read_runs
-from epochcast.metric import Metric, metric_names
+from epochcast.metric import Metric, as_metric, metric_names
+from epochcast.naming import metric_by_name
+
+Horizon = Literal["own", "longest"] | float
 
 
 def read_run_folder(
-    path: Path, metric: str | None = None, *, kind: Metric | str | None = None, skip_bad: bool = False
+    path: Path,
+    metric: str | None = None,
+    *,
+    kind: Metric | str | None = None,
+    skip_bad: bool = False,
+    horizon: Horizon = "own",
 ) -> Collection:
-    """The curves of one column; a task is called after the folder that its logs lie in.
+    """The curves of one column; a task is called after the nearest folder that holds several runs.
 
-    `metric` names the column (by default the one that most logs have), `kind` what it measures.
+    `metric` names the column (by default the one that most logs have), `kind` what it measures. `horizon` is where runs
+    were planned to end: each at its "own" last step, all of a task at that of its "longest" run, or at a given step.
     """
+    if not isinstance(horizon, str) and not 2 <= horizon < math.inf:
+        raise InputError(f"horizon={horizon} must be a number of steps, at least 2")
     runs = read_runs(path)
     collector = Collector(path, skip_bad, [Skipped(item.path, "", item.reason) for item in runs.skipped])
     column = metric or _commonest(path, [name for run in runs for name in run.metrics])
     measured = _measured(column, kind)
-    for run in runs:
+    tasks = _tasks(path, [run.path for run in runs])
+    for run, task in zip(runs, tasks, strict=True):
         where = str(run.path.relative_to(path)) if run.path.is_relative_to(path) else str(run.path)
         if column not in run.metrics:
             collector.bad(where, f"metric {column!r} is not among {', '.join(sorted(run.metrics)) or 'its columns'}")
             continue
-        series = run.metrics[column]
-        folder = run.path.parent.name if run.path.parent != path else path.name
-        collector.add(where, folder, series.values, series.steps)
-    curves = collector.build(path.name, lambda _: measured)
+        steps, values = run.metrics[column]
+        if not isinstance(horizon, str):
+            steps, values = steps[steps <= horizon], values[steps <= horizon]
+        collector.add(where, task, values, steps)
+    planned = None if isinstance(horizon, str) else float(horizon)
+    name = path.resolve().name or "logs"
+    curves = collector.build(name, lambda _: measured, own_horizons=horizon == "own", horizon=planned)
     return Collection(path, f"folder of logs, {column}", (curves,), tuple(collector.skipped))
 
 
+def _tasks(root: Path, paths: Sequence[Path]) -> list[str]:
+    """A name for the task of each log: that of the nearest folder above it which holds several runs."""
+    above = [[folder for folder in path.parents if folder.is_relative_to(root)] for path in paths]
+    counts = Counter(folder for folders in above for folder in folders)
+    found = [next((folder for folder in folders if counts[folder] > 1), root) for folders in above]
+    return [folder.resolve().name or "logs" for folder in found]
+
+
 def _measured(column: str, kind: Metric | str | None) -> Metric:
-    if isinstance(kind, Metric):
-        return kind
     if kind is not None:
-        return Metric.named(kind)
+        return as_metric(kind)
+    if metric_by_name(column) is None:
+        raise InputError(
+            f"what {column!r} measures is not known from its name; say it with kind= (--kind), one of "
+            f"{', '.join(metric_names())}, or name another column with metric= (--metric)"
+        )
     return Metric.named(column) if column in metric_names() else metric_from(column)
 
 

@@ -22,7 +22,7 @@ from epochcast.stopping.reach import reach
 
 @dataclass(frozen=True)
 class TaskRuns:
-    """All runs of one task on steps 1..horizon; NaN from where a run broke down."""
+    """All runs of one task on steps 1..horizon, or on its multiples counted; NaN from where a run broke down."""
 
     benchmark: str
     task: str
@@ -36,12 +36,13 @@ class TaskRuns:
         part = curves.of_task(task)
         if most is not None:
             part = part.sample(most, seed)
-        horizon = int(part.horizons.max(initial=0))
-        whole = part.steps.ndim == 1 and np.array_equal(part.steps[:horizon], np.arange(1.0, horizon + 1.0))
-        if not whole or horizon < 2 or (part.horizons != horizon).any():
+        every = float(part.steps[0]) if part.steps.ndim == 1 and len(part.steps) else 1.0
+        horizon = int(part.horizons.max(initial=0) / every)
+        regular = part.steps.ndim == 1 and np.array_equal(part.steps[:horizon], every * np.arange(1.0, horizon + 1.0))
+        if not regular or horizon < 2 or (part.horizons != every * horizon).any():
             raise InputError(
-                f"{curves.name}, task {task!r}: runs must share one horizon and be measured at steps 1, 2, 3, ...; "
-                "name other tasks or another benchmark"
+                f"{curves.name}, task {task!r}: runs must share one horizon and be measured at the same steps, such as "
+                "1, 2, 3, ... or 50, 100, 150, ...; name other tasks, another benchmark or --horizon"
             )
         known = part.untrained is not None and bool(np.isfinite(part.untrained).all())
         metric = curves.metrics[curves.task_names.index(task)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +9,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from epochcast.console import floats, plain_table, progress, words
+from epochcast.console import as_json as json_text
+from epochcast.console import floats, make_folder, plain_table, progress, words
 from epochcast.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def evaluate_prior(
     sampled: Annotated[
         int | None, typer.Option(help="how many of them, the first ones, samplers get; all by default")
     ] = None,
-    seed: Annotated[int, typer.Option(help="seed of the curves")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="seed of the curves")] = 0,
     cutoffs: Annotated[str, typer.Option(help="shares of the horizon that are seen")] = "0.1,0.2,0.4,0.8",
     against: Annotated[
         str | None, typer.Option(help="the engine to take differences to; exact, if it takes part")
@@ -49,6 +49,7 @@ def evaluate_prior(
 ) -> None:
     """Log-likelihood and calibration on fresh curves of the paper's prior."""
     shares = floats(cutoffs)
+    make_folder(out)
     if engines is None:
         _evaluate_model(model, curves, seed, shares, as_json)
         return
@@ -91,7 +92,7 @@ def _evaluate_model(model: str, curves: int, seed: int, shares: list[float], as_
         scores = prior.evaluate(engine, curves, seed, shares, advance)
     rows = [prior.row(engine.name, score) for score in scores]
     if as_json:
-        typer.echo(json.dumps([row.to_dict() for row in rows]))
+        typer.echo(json_text([row.to_dict() for row in rows]))
     else:
         Console().print(_model_table(rows, f"{engine.name}: log-likelihood of {curves} prior curves, seed {seed}"))
 
@@ -120,7 +121,7 @@ def _tell(comparison: Comparison, reference: str, as_json: bool) -> None:
     from epochcast.experiments import prior_tables
 
     if as_json:
-        typer.echo(json.dumps([asdict(line) for line in prior_tables.lines(comparison, reference)]))
+        typer.echo(json_text([asdict(line) for line in prior_tables.lines(comparison, reference)]))
     else:
         typer.echo(prior_tables.as_markdown(comparison, reference))
     for key, reason in comparison.failures.items():
@@ -131,7 +132,6 @@ def _write(comparison: Comparison, reference: str, out: Path) -> None:
     """Tables as CSV and Markdown, and the pictures that the curves at hand allow."""
     from epochcast.experiments import prior_plots, prior_tables
 
-    out.mkdir(parents=True, exist_ok=True)
     (out / "prior.csv").write_text(prior_tables.as_csv(prior_tables.lines(comparison, reference)))
     (out / "prior_curves.csv").write_text(prior_tables.scores_csv(comparison))
     (out / "prior.md").write_text(prior_tables.as_markdown(comparison, reference))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
+import numpy as np
 from rich.box import SIMPLE
 from rich.table import Table
 
@@ -16,6 +17,7 @@ from epochcast.experiments import harness, real_report
 from epochcast.experiments.real_rows import Row, rows_of
 from epochcast.experiments.real_study import Plan, Scored, prepared, run
 from epochcast.forecaster import load_engine
+from epochcast.metric import Metric
 
 
 @dataclass(frozen=True)
@@ -26,8 +28,9 @@ class Request:
     plan: Plan
     benchmarks: tuple[str, ...] = ()  # only these collections
     metric: str | None = None
-    kind: str | None = None
+    kind: Metric | str | None = None
     skip_bad: bool = False
+    horizon: int | None = None  # of logs; None: each run was planned to go as far as it went
 
     @property
     def command(self) -> str:
@@ -41,7 +44,8 @@ class Request:
             "--benchmarks": ",".join(self.benchmarks),
             "--sampled-on": ",".join(plan.sampled_on),
             "--metric": self.metric or "",
-            "--kind": self.kind or "",
+            **_described(self.kind),
+            "--horizon": "" if self.horizon is None else str(self.horizon),
         }
         given = [f"--data {path}" for path in self.data]
         given += [f"{name} {value}" for name, value in options.items() if value]
@@ -57,6 +61,14 @@ class Findings:
     scored: tuple[Scored, ...]
     rows: tuple[Row, ...]
     left_out: tuple[str, ...]
+
+    def used(self) -> Iterator[str]:
+        """How many curves of each collection were scored, in words."""
+        for curves in self.collections:
+            own = [entry.scores.rows for entry in self.scored if entry.benchmark == curves.name]
+            scored = len(np.unique(np.concatenate(own))) if own else 0
+            rest = "" if scored == len(curves) else "; the others have no value on both sides of any cutoff"
+            yield f"{curves.name}: {scored:,} of {len(curves):,} curves used{rest}"
 
     def tables(self) -> Iterator[Table]:
         """The rows for a terminal, one table per collection."""
@@ -105,10 +117,35 @@ def _loaded(request: Request) -> tuple[list[CurveSet], list[str]]:
     sets: list[CurveSet] = []
     left_out: list[str] = []
     for path in request.data:
-        found = load(path, metric=request.metric, kind=request.kind, skip_bad=request.skip_bad)
+        found = load(
+            path,
+            metric=request.metric,
+            kind=request.kind,
+            skip_bad=request.skip_bad,
+            horizon="own" if request.horizon is None else request.horizon,
+        )
         sets += found.sets
         left_out += [str(item) for item in found.skipped]
     return _chosen(sets, request.benchmarks), left_out
+
+
+def _described(kind: Metric | str | None) -> dict[str, str]:
+    """A metric as options of the command line; those that have no value are left empty."""
+    if not isinstance(kind, Metric):
+        return {"--kind": kind or ""}
+    if kind == _known(kind.name):
+        return {"--kind": kind.name}
+    bounds = {"--hard": kind.hard, "--soft": kind.soft}
+    direction = "--minimize" if kind.minimize else "--maximize"
+    told = {name: f"{pair[0]:g},{pair[1]:g}" for name, pair in bounds.items() if pair is not None}
+    return {f"{direction} --kind": kind.name, **told}
+
+
+def _known(name: str) -> Metric | None:
+    try:
+        return Metric.named(name)
+    except InputError:
+        return None
 
 
 def _chosen(sets: list[CurveSet], names: Sequence[str]) -> list[CurveSet]:

@@ -46,8 +46,8 @@ Made by
 
 `--data` takes a file or a folder: LCBench's JSON, PD1's JSON lines or CSV, TaskSet's .npz or JSON, LCDB's CSV, exports
 of NAS-Bench-201 and NATS-Bench as JSON or CSV (their own files are pickles, which are never opened), logs of trainings
-(`--metric val_acc --kind accuracy`), and .npz files with the arrays `curves`, `task`, `task_names`, `metric` and
-`minimize`. `--cache FILE` makes a run go on where it was stopped.
+(`--metric val_acc --kind accuracy`; each run counts to its own last step, or to `--horizon`), and .npz files with the
+arrays `curves`, `task`, `task_names`, `metric` and `minimize`. `--cache FILE` makes a run go on where it was stopped.
 """
 
 Cell = Callable[[Row], str]

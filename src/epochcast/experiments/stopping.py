@@ -195,7 +195,8 @@ def seconds_per_forecast(forecaster: Forecaster, runs: TaskRuns, most: int = 30)
     whole = np.isfinite(runs.values).all(axis=1)
     values = runs.values[int(np.argmax(whole))][: min(most, runs.horizon - 1)]
     values = values[np.isfinite(values)]
-    stopper = Stopper(runs.horizon, runs.metric, min_steps=1, best=float(values[0]), forecaster=forecaster)
+    options: Any = {"min_steps": 1, "min_share": 0.0, "best": float(values[0]), "forecaster": forecaster}
+    stopper = Stopper(runs.horizon, runs.metric, **options)
     stopper.update(1, values[0])  # the first call warms up
     start = time.process_time()
     for step, value in enumerate(values[1:], start=2):

@@ -6,13 +6,14 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.benchmarks import CurveSet, load
+from epochcast.benchmarks import Collection, CurveSet, load
 from epochcast.curve import Array
 from epochcast.errors import InputError
 from epochcast.experiments import harness
@@ -20,6 +21,7 @@ from epochcast.experiments.contenders import contenders
 from epochcast.experiments.harness import Progress, Store, Workers, fingerprint
 from epochcast.experiments.outlook import TaskRuns
 from epochcast.experiments.stopping import Row, Settings, evaluate_task, rules_of
+from epochcast.metric import Metric
 
 BENCHMARKS = ("lcbench", "taskset", "nasbench201")
 
@@ -47,13 +49,38 @@ class TaskResult:
         return self.rows[0].task
 
 
-def collections_in(data: Path, names: Sequence[str] = BENCHMARKS) -> list[CurveSet]:
-    """The `.npz` collections of a folder by name, or what any other path holds that `load` can read."""
-    found = [data / f"{name}.npz" for name in names]
-    present = [path for path in found if path.is_file()]
-    if data.is_dir() and not present:
-        raise InputError(f"{data} holds none of {', '.join(path.name for path in found)}")
-    return [curves for path in present or [data] for curves in load(path).sets]
+@dataclass(frozen=True)
+class Source:
+    """Where finished runs come from."""
+
+    data: Path
+    names: Sequence[str] | None = None  # `.npz` collections of a folder; None: the usual ones, where it has any
+    metric: str | None = None
+    kind: Metric | str | None = None
+    horizon: int | None = None  # of logs; None: that of the longest run of a task
+    skip_bad: bool = False
+
+    def read(self) -> list[Collection]:
+        """The `.npz` collections of a folder by name, or what any other path holds that `load` can read."""
+        found = [self.data / f"{name}.npz" for name in (BENCHMARKS if self.names is None else self.names)]
+        present = [path for path in found if path.is_file()]
+        if self.data.is_dir() and not present and self.names is not None:
+            raise InputError(f"{self.data} holds none of {', '.join(path.name for path in found)}")
+        return [
+            load(
+                path,
+                metric=self.metric,
+                kind=self.kind,
+                skip_bad=self.skip_bad,
+                horizon="longest" if self.horizon is None else self.horizon,
+            )
+            for path in present or [self.data]
+        ]
+
+
+def collections_in(data: Path, names: Sequence[str] | None = None) -> list[CurveSet]:
+    """The sets of a folder or file."""
+    return [curves for found in Source(data, names).read() for curves in found.sets]
 
 
 def tasks_of(collections: Sequence[CurveSet], settings: Settings, wanted: Sequence[str] = ()) -> list[TaskRuns]:
@@ -68,6 +95,17 @@ def tasks_of(collections: Sequence[CurveSet], settings: Settings, wanted: Sequen
         for task in curves.task_names
         if not wanted or task in wanted
     ]
+
+
+def used(tasks: Sequence[TaskRuns]) -> list[str]:
+    """How many runs take part, in words, one line per benchmark."""
+    lines = []
+    for name, group in groupby(tasks, key=lambda runs: runs.benchmark):
+        some = list(group)
+        count, short = sum(len(runs) for runs in some), sum(int(np.isnan(runs.values[:, -1]).sum()) for runs in some)
+        rest = f"; {short:,} of them end before their horizon and count as broken off there" if short else ""
+        lines.append(f"{name}: {count:,} runs of {len(some)} task{'s' * (len(some) != 1)} used{rest}")
+    return lines
 
 
 def run(

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
-import numpy as np
-
 from epochcast.errors import ConfigError, EpochcastError, InputError
 from epochcast.forecaster import Forecaster
 from epochcast.integrations.names import metric_by_name, metric_of
@@ -33,6 +31,7 @@ class StopperOptions(TypedDict, total=False):
 
     confidence: float
     min_steps: int
+    min_share: float
     check_every: int
     best: float | None
     cutoffs: Sequence[float] | None
@@ -73,8 +72,7 @@ class StopperCallback:
             raise ConfigError(f"a stopper has its own metric, horizon and {', '.join(options) or 'options'}; drop them")
         if stopper is None:
             # An unusable option is refused now rather than in the middle of a training.
-            measured = metric or metric_by_name(monitor) or Metric.unit()
-            Stopper(_SHORTEST if horizon is None else horizon, measured, **options)
+            check_options(horizon, metric or metric_by_name(monitor), options)
             if horizon is None and not self.knows_horizon:
                 raise ConfigError("give horizon=, the number of rounds: this framework does not tell it to callbacks")
         self.monitor = monitor
@@ -116,6 +114,8 @@ class StopperCallback:
         if self._end is None:
             raise ConfigError("training has no end of its own; give horizon=, the step up to which to forecast")
         self.running = self._end >= _SHORTEST
+        if self.running and self.stopper is None and self.horizon is None:
+            check_options(self._end, None, self.options)  # only now is it known that a schedule contradicts the horizon
 
     def check(self, step: float, logs: Mapping[str, Any], minimize: bool | None = None) -> bool:
         """Whether to stop after the newest logs; `minimize` is what the framework knows of the metric's direction."""
@@ -169,10 +169,7 @@ class StopperCallback:
             return
         stopper.tell(None)
         if self._rates is not None:
-            schedule = Schedule.spaced(self._rates)
-            # Rates that cannot be used are refused here, not at every check.
-            schedule.at(np.ones((1, 1)), stopper.horizon)
-            stopper.tell(schedule)
+            stopper.tell(Schedule.spaced(self._rates))
 
     def _resume(self, stopper: StoppingRule) -> None:
         if stopper.best is None:
@@ -213,6 +210,18 @@ class StopperCallback:
         clone = type(self).__new__(type(self))
         clone.__dict__.update(self.__dict__)
         return clone
+
+
+def check_options(horizon: int | None, metric: Metric | str | None, options: StopperOptions) -> None:
+    """Raise if no stopper can have these options, as far as horizon and metric are known."""
+    known: StopperOptions = {**options}
+    if horizon is None:  # what is told of the learning rate can be held against it later
+        words = known.pop("schedule", None)
+        if words is not None:
+            Schedule.of(words)
+        if getattr(getattr(known.get("forecaster"), "engine", None), "schedule", None) is not None:
+            del known["forecaster"]
+    Stopper(_SHORTEST if horizon is None else horizon, metric or Metric.unit(), **known)
 
 
 @contextmanager

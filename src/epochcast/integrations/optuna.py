@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from epochcast.errors import MissingExtraError
-from epochcast.integrations.base import StopperOptions, harmless
+from epochcast.integrations.base import StopperOptions, check_options, harmless
 from epochcast.integrations.names import metric_of
 from epochcast.integrations.trials import Trials
 from epochcast.metric import Metric
-from epochcast.stopping import Decision, Stopper
+from epochcast.stopping import Decision
 
 try:
     from optuna.pruners import BasePruner
@@ -35,20 +35,21 @@ class EpochcastPruner(BasePruner):
     """Prunes a trial once its forecast leaves it too small a chance to beat the best completed trial.
 
     `horizon` is the number of steps that a trial reports if it is not pruned, `metric` what it reports (may be left
-    out for losses). All other options are those of `epochcast.Stopper`: `confidence`, `min_steps` (4 unless given),
-    `check_every` (a trial is checked about 20 times unless given), `dry_run`, `best`, ...
+    out for losses). All other options are those of `epochcast.Stopper`: `confidence`, `min_steps`, `dry_run`, `best`,
+    ...; a trial is checked about 20 times unless `check_every` is given.
 
     The value to beat is the best that a completed trial returned, so an objective must return what it reports: its
     best or its last value. Everything is taken from the storage, which any number of processes may share. A trial
     that reports at steps 0, 1, 2, ... counts from 0: its first value belongs to one step of training.
 
     A pruned trial carries three user attributes: `epochcast:reason`, a sentence; `epochcast:probability`, its chance
-    to beat the best; `epochcast:imputed_final`, the median of the forecast at the horizon. With `dry_run` no trial is
-    pruned, and the attributes tell what would have happened first.
+    to beat the best; `epochcast:imputed_final`, the median of the forecast at the horizon. The sentence is also logged
+    under "epochcast", at INFO and once per trial. With `dry_run` no trial is pruned, and the attributes tell what would
+    have happened first.
     """
 
     def __init__(self, horizon: int, metric: Metric | str | None = None, **options: Unpack[StopperOptions]) -> None:
-        Stopper(horizon, metric or "loss", **options)  # an unusable option is refused now
+        check_options(horizon, metric or "loss", options)  # an unusable option is refused now
         self._horizon, self._metric, self._options = horizon, metric, options
         self._trials: Trials | None = None
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epochcast.errors import ConfigError, MissingExtraError
-from epochcast.integrations.base import StopperOptions, harmless
+from epochcast.integrations.base import StopperOptions, check_options, harmless
 from epochcast.integrations.names import metric_of
 from epochcast.integrations.trials import Trials
 from epochcast.logs import jsonl
@@ -38,9 +38,9 @@ class EpochcastStopper(TuneStopper):
 
     `monitor` is the name under which trials report the metric, `metric` says what it measures (from its name where
     that is well known), `horizon` is the number of steps of a whole trial. `step` names what counts the steps. All
-    other options are those of `epochcast.Stopper`; unless they are given, `min_steps` is 4 and a trial is checked about
-    20 times. With `target="any"` a trial has to beat every value that another has reached so far, with "final" the
-    last values of those that came to the horizon.
+    other options are those of `epochcast.Stopper`; a trial is checked about 20 times unless `check_every` is given.
+    With `target="any"` a trial has to beat every value that another has reached so far, with "final" the last values of
+    those that came to the horizon.
     """
 
     def __init__(
@@ -85,6 +85,8 @@ class EpochcastScheduler(FIFOScheduler):
         self.trials: Trials | None = None
         if monitor is not None:
             self._begin(monitor, None)
+        else:
+            check_options(horizon, metric, options)  # an unusable option is refused now
 
     def _begin(self, monitor: str, mode: str | None) -> Trials:
         minimize = None if mode is None else mode == "min"

@@ -31,9 +31,9 @@ class EpochcastScheduler(TrialScheduler):
     `scheduler` suggests, hears of every result and may stop trials too. Its metric is monitored, and its direction
     must be that of `metric`, which says what is measured (from its name where that is well known). `horizon` is the
     number of steps of a whole trial, `step` the name under which trials report where they are, counted from 1. All
-    other options are those of `epochcast.Stopper`; unless they are given, `min_steps` is 4 and a trial is checked about
-    20 times. With `target="any"` a trial has to beat every value that another has reached so far, with "final" the
-    last values of those that came to the horizon.
+    other options are those of `epochcast.Stopper`; a trial is checked about 20 times unless `check_every` is given.
+    With `target="any"` a trial has to beat every value that another has reached so far, with "final" the last values of
+    those that came to the horizon.
     """
 
     def __init__(

@@ -15,7 +15,6 @@ from epochcast.stopping import Decision, Reason, Stopper
 if TYPE_CHECKING:
     from typing import Unpack
 
-_WARM_UP = 4  # values of a trial that are seen before it is judged
 _MOST_CHECKS = 20  # of a trial: a forecast takes milliseconds
 _log = logging.getLogger("epochcast")
 
@@ -25,16 +24,17 @@ class Trials:
 
     A trial has to beat the best of the other trials so far: with `target="any"` every value that one of them has
     reached counts, with "final" only the last value of those that came to the horizon. `best` is a further value to
-    beat. Options are those of `epochcast.Stopper`, but `min_steps` is 4 unless it is given, and `check_every` such that
-    a trial is checked about 20 times. `decisions` holds the newest decision on each trial.
+    beat. Options are those of `epochcast.Stopper`, but a trial is checked about 20 times unless `check_every` is given.
+    `decisions` holds the newest decision on each trial. Why a trial is stopped is logged under "epochcast", at INFO
+    and once per trial; all other decisions at DEBUG.
     """
 
     def __init__(self, horizon: int, metric: Metric | str, **options: Unpack[StopperOptions]) -> None:
         self._stoppers: dict[str, Stopper] = {}  # of trials that are not over
         self._last_steps: dict[str, float] = {}
         self._reached: dict[str, float] = {}  # what each trial offers to beat
+        self._told: set[str] = set()  # of which it was logged why they are stopped
         first = Stopper(horizon, metric, **options)  # an unusable option is refused now, not in the middle of a search
-        options = {"min_steps": _WARM_UP, **options}
         if "cutoffs" not in options:
             options = {"check_every": max(1, first.horizon // _MOST_CHECKS), **options}
         if options.pop("schedule", None) is not None:
@@ -73,8 +73,9 @@ class Trials:
             # Between two questions several values may come, and the check may have fallen on one before the newest.
             verdict = next((decision for decision in reversed(news) if decision.reason is not Reason.NOT_DUE), news[-1])
             self.decisions[trial] = verdict
-            if verdict.stop:
-                _log.info("trial %s: %s", trial, verdict)
+            if verdict.reason.stops and trial not in self._told:  # a trial of a dry run goes on
+                self._told.add(trial)
+                _log.info("trial %s at step %g: %s", trial, verdict.step, verdict)
             if verdict.stop or verdict.reason is Reason.FINISHED:
                 self._stoppers.pop(trial, None)  # with all that its model remembers
             return verdict
@@ -104,7 +105,7 @@ class Trials:
         return min(one, other) if self.minimize else max(one, other)
 
     def _new_stopper(self) -> Stopper:
-        return Stopper(self._horizon, self._metric, **self._options)
+        return _quiet(Stopper(self._horizon, self._metric, **self._options))
 
     # --- state -----------------------------------------------------------------------------------------------------
 
@@ -113,6 +114,14 @@ class Trials:
         return {**vars(self), "_stoppers": {trial: stopper.to_json() for trial, stopper in self._stoppers.items()}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
+        vars(self).update({"_told": set(), **state})
         forecaster = self._options.get("forecaster")
-        self._stoppers = {trial: Stopper.from_json(text, forecaster) for trial, text in state["_stoppers"].items()}
+        self._stoppers = {
+            trial: _quiet(Stopper.from_json(text, forecaster)) for trial, text in state["_stoppers"].items()
+        }
+
+
+def _quiet(stopper: Stopper) -> Stopper:
+    """A stopper that leaves it to its search to tell what is news."""
+    stopper.news_level = logging.DEBUG
+    return stopper

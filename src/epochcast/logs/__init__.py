@@ -1,4 +1,4 @@
-"""Readers of the logs that training libraries write: CSV, JSON lines, TensorBoard, MLflow and Transformers.
+"""Readers of the logs that training libraries write: CSV, JSON lines, TensorBoard, MLflow, W&B and Transformers.
 
 >>> from epochcast.logs import read_runs
 >>> print(read_runs("lightning_logs").describe())  # doctest: +SKIP

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 from epochcast.curve import Array
 from epochcast.errors import InputError
 from epochcast.logs import limits
+from epochcast.logs.restart import Mark, Survivors, survivors
 from epochcast.logs.run import Kind, Run, Series, list_names, shown
 
 # The first of these that a log has is its step column. Epochs come first: they are what people set a horizon in.
@@ -36,6 +37,30 @@ class _Axis:
     name: str | None
     rows: Array | None = None  # [row] sorted, of a step column
     steps: Array | None = None  # [row]
+    marks: tuple[Mark, ...] = ()  # restarts that a text log announces
+
+
+class _Dead:
+    """What restarts took back, one sentence for all columns that lost the same."""
+
+    def __init__(self, step_name: str) -> None:
+        self.step_name = step_name
+        self._columns: dict[str, list[str]] = {}  # sentence -> columns
+
+    def add(self, column: str, count: int, left: Survivors) -> None:
+        lost = count - len(left.alive)
+        if lost:
+            often = "" if left.restarts == 1 else f" {left.restarts} times, at last"
+            again = f"the run starts again{often} at {shown(self.step_name)} {left.step:g}"
+            sentence = f"{again}: left out {lost} of {count} values, of the attempt before"
+            self._columns.setdefault(sentence, []).append(column)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return frozenset(column for columns in self._columns.values() for column in columns)
+
+    def notes(self) -> list[str]:
+        return [f"{list_names(columns)}: {sentence}" for sentence, columns in self._columns.items()]
 
 
 class Columns:
@@ -47,11 +72,19 @@ class Columns:
         self.rows_are_steps = rows_are_steps
         self.notes: list[str] = []
         self._numbers: dict[str, tuple[array[float], array[float]]] = {}  # name -> rows, values
+        self._places: dict[str, array[float]] = {}  # name -> places in the log, where rows do not tell them
+        self._marks: list[Mark] = []  # restarts that the log announces
+        self._largest_row = -math.inf
         self._total = 0
         self._not_numbers: dict[str, int] = {}  # name -> entries of a JSON log under that name that are no numbers
 
     def __contains__(self, name: str) -> bool:
         return name in self._numbers
+
+    @property
+    def names(self) -> list[str]:
+        """The columns that there are."""
+        return list(self._numbers)
 
     def declare(self, name: str) -> None:
         """Make a column that may stay empty."""
@@ -60,6 +93,7 @@ class Columns:
         if len(self._numbers) >= limits.MAX_FIELDS:
             raise limits.too_large(self.source, "different columns", limits.MAX_FIELDS)
         self._numbers[name] = (array("d"), array("d"))
+        self._places[name] = array("d")
 
     def discard(self, name: str) -> None:
         """Forget a column."""
@@ -80,6 +114,21 @@ class Columns:
         rows.append(row)
         values.append(value)
         self._total += 1
+        self._largest_row = max(self._largest_row, row)
+        if self.rows_are_steps:
+            self._places[name].append(self._total)
+
+    def mark_restart(self, row: float) -> None:
+        """Take down that the log says the run starts again: after this row, or at this step where rows are steps."""
+        if self.rows_are_steps and row > self._largest_row:
+            return  # there is nothing to take back
+        self._marks.append(Mark(self._total + 0.5 if self.rows_are_steps else row, row))
+        if self.rows_are_steps:
+            self._check_restarts(len(self._marks))
+
+    def _check_restarts(self, count: int) -> None:
+        if count > limits.MAX_RESTARTS:
+            raise limits.too_large(self.source, "restarts", limits.MAX_RESTARTS)
 
     def add_record(self, row: float, record: Mapping[str, Any], prefix: str = "", depth: int = 1) -> None:
         """Add the numbers of a JSON object; those of objects inside it are named `outer/inner`."""
@@ -99,11 +148,14 @@ class Columns:
         notes = list(self.notes)
         notes += [f"{shown(n)}: left out {k} entries, not numbers" for n, k in self._not_numbers.items() if n in self]
         axis = self._axis(step_column)
+        axis = axis if self.rows_are_steps else replace(axis, marks=self._marks_on(axis))
+        dead = _Dead(axis.name or "value")
         joined = {
-            column: self._on_axis(column, axis, notes)
+            column: self._on_axis(column, axis, notes, dead)
             for column in self._numbers
             if column != axis.name and not is_step_name(column)
         }
+        notes += dead.notes()
         shift = self._shift(axis, joined)
         if shift:
             notes.append(f"{axis.name} counts from 0 in the log and from 1 here: the first value belongs to step 1")
@@ -114,7 +166,7 @@ class Columns:
                 dropped = f"{len(steps) - len(series.steps)} of {len(steps)} values"
                 notes.append(f"{shown(column)}: left out {dropped}, each followed by another of the same {axis.name}")
             metrics[column] = series
-        return Run(name, path, kind, metrics, axis.name, tuple(notes))
+        return Run(name, path, kind, metrics, axis.name, tuple(notes), dead.columns)
 
     def _axis(self, step_column: str | None) -> _Axis:
         if self.rows_are_steps and step_column in (None, "step"):
@@ -129,7 +181,7 @@ class Columns:
         if step_column not in self._numbers:
             has = list_names(["step", *self._numbers] if self.rows_are_steps else self._numbers)
             raise InputError(f"{self.source} has no step column {shown(step_column)}; it has {has}")
-        rows, steps = self._arrays(step_column)
+        rows, steps = self._living(step_column) if self.rows_are_steps else self._arrays(step_column)
         bad = ~((steps >= 0.0) & (steps < math.inf))
         if bad.any():
             first = int(np.argmax(bad))
@@ -144,11 +196,24 @@ class Columns:
         rows, values = self._numbers[name]
         return np.array(rows, dtype=np.float64), np.array(values, dtype=np.float64)
 
-    def _on_axis(self, name: str, axis: _Axis, notes: list[str]) -> tuple[Array, Array]:
-        """Steps and values of a column in the order of the log, without those that have no step."""
-        rows, values = self._arrays(name)
+    def _living(self, name: str, dead: _Dead | None = None) -> tuple[Array, Array]:
+        """Steps and values of a column, where rows are steps, without those that a restart took back."""
+        steps, values = self._arrays(name)
+        left = survivors(steps, np.array(self._places[name]), self._marks)
+        if dead is not None:
+            dead.add(name, len(steps), left)
+        return steps[left.alive], values[left.alive]
+
+    def _on_axis(self, name: str, axis: _Axis, notes: list[str], dead: _Dead) -> tuple[Array, Array]:
+        """Steps and values of a column in the order of the log, without those that have no step or are taken back."""
         if axis.name is None:
+            rows, values = self._arrays(name)
+            if axis.marks:
+                first = int(np.searchsorted(rows, axis.marks[-1].place))
+                dead.add(name, len(rows), Survivors(np.arange(first, len(rows)), len(axis.marks), 1.0))
+                values = values[first:]
             return np.arange(1.0, len(values) + 1.0), values
+        rows, values = self._living(name, dead) if self.rows_are_steps else self._arrays(name)
         if axis.rows is None or axis.steps is None:
             known = rows >= 0.0
             steps = rows[known]
@@ -158,7 +223,28 @@ class Columns:
         if not known.all():
             problem = "at negative steps" if axis.rows is None else f"without {shown(axis.name)}"
             notes.append(f"{shown(name)}: left out {int((~known).sum())} of {len(known)} values, {problem}")
-        return steps, values[known]
+        values = values[known]
+        if not self.rows_are_steps:
+            left = survivors(steps, rows[known], axis.marks)
+            dead.add(name, len(steps), left)
+            steps, values = steps[left.alive], values[left.alive]
+        return steps, values
+
+    def _marks_on(self, axis: _Axis) -> tuple[Mark, ...]:
+        """The restarts that a text log announces, each at the step that comes next, and only those that go back."""
+        if axis.rows is None or axis.steps is None:
+            marks = [Mark(place, 1.0) for place, _ in self._marks if place < self._largest_row]
+        else:
+            highest = np.maximum.accumulate(axis.steps)
+            places = np.array([place for place, _ in self._marks])
+            following = np.searchsorted(axis.rows, places)
+            marks = [
+                Mark(float(place), float(axis.steps[i]))
+                for place, i in zip(places, following, strict=True)
+                if 0 < i < len(axis.rows) and axis.steps[i] <= highest[i - 1]
+            ]
+        self._check_restarts(len(marks))
+        return tuple(marks)
 
     def _shift(self, axis: _Axis, joined: Mapping[str, tuple[Array, Array]]) -> float:
         """1 where the log counts epochs, or whatever goes up by one, from 0; else 0.

@@ -129,6 +129,7 @@ class _Table:
         names = self._declare(header)
         for line, cells in rows:
             if cells == header:  # a script that was started again
+                self.columns.mark_restart(line)
                 continue
             if len(cells) != len(names):
                 raise InputError(

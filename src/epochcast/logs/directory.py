@@ -9,10 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from epochcast.errors import InputError
-from epochcast.logs import limits, tensorboard, transformers
+from epochcast.logs import limits, mlruns, tensorboard, transformers, wandb
 from epochcast.logs.run import Kind, Skipped
 
-_KIND_BY_NAME: dict[str, Kind] = {transformers.FILE_NAME: "transformers", "result.json": "jsonl"}  # Ray Tune's result
+_KIND_BY_NAME: dict[str, Kind] = {
+    transformers.FILE_NAME: "transformers",
+    "result.json": "jsonl",  # Ray Tune's
+    wandb.SUMMARY: "wandb",
+}
 _KIND_BY_SUFFIX: dict[str, Kind] = {
     ".csv": "csv",
     ".tsv": "csv",
@@ -21,21 +25,23 @@ _KIND_BY_SUFFIX: dict[str, Kind] = {
     ".db": "mlflow",
     ".sqlite": "mlflow",
     ".sqlite3": "mlflow",
+    wandb.SUFFIX: "wandb",
 }
 _CHECKPOINT = re.compile(r"checkpoint-\d+")
 
 
 @dataclass(frozen=True)
 class Log:
-    """The files of one log; more than one only for TensorBoard, whose run is a directory of event files."""
+    """The files of one log. Some runs are a folder of files: those of TensorBoard, MLflow's file store and W&B."""
 
     kind: Kind
     name: str
     paths: tuple[Path, ...]
+    folder: Path | None = None
 
     @property
     def path(self) -> Path:
-        return self.paths[0].parent if self.kind == "tensorboard" else self.paths[0]
+        return self.folder or self.paths[0]
 
 
 @dataclass
@@ -44,6 +50,7 @@ class _Walk:
 
     root: Path
     files: list[Path] = field(default_factory=list)
+    stored: list[Log] = field(default_factory=list)  # runs of MLflow's file store
     skipped: list[Skipped] = field(default_factory=list)
     seen: int = 0
 
@@ -57,15 +64,39 @@ class _Walk:
         except OSError as error:
             self.skipped.append(Skipped(directory, error.strerror or str(error)))
             return
+        inside = {entry.name for entry in entries}
+        is_stored = mlruns.META in inside and mlruns.METRICS in inside and directory.parent.name != mlruns.MODELS
+        if is_stored:
+            files = (directory / mlruns.META, *self._below(directory / mlruns.METRICS, depth))
+            self.stored.append(Log("mlflow", _name_of_store(self.root, directory), files, directory))
         for entry in entries:
-            path = directory / entry.name
-            if entry.is_symlink():
-                if _kind_of(path) is not None:
-                    self.skipped.append(Skipped(path, "a symbolic link"))
-            elif entry.is_dir(follow_symlinks=False):
-                self.visit(path, depth + 1)
-            elif entry.is_file(follow_symlinks=False) and _kind_of(path) is not None:
-                self.files.append(path)
+            if is_stored and entry.name in (mlruns.METRICS, *mlruns.OTHER_FOLDERS):
+                continue
+            try:
+                self._visit_entry(directory / entry.name, entry, depth)
+            except OSError as error:  # of a file system that fails
+                self.skipped.append(Skipped(directory / entry.name, error.strerror or str(error)))
+
+    def _visit_entry(self, path: Path, entry: os.DirEntry[str], depth: int) -> None:
+        if entry.is_symlink():
+            if _kind_of(path) is not None:
+                self.skipped.append(Skipped(path, "a symbolic link"))
+        elif entry.is_dir(follow_symlinks=False):
+            self.visit(path, depth + 1)
+        elif entry.is_file(follow_symlinks=False) and _kind_of(path) is not None:
+            self.files.append(path)
+
+    def _below(self, directory: Path, depth: int) -> Iterator[Path]:
+        """All files below the metrics of a stored run; none where that is no directory."""
+        try:
+            entries = sorted(self._entries(directory), key=lambda entry: entry.name)
+        except OSError:
+            return
+        for entry in entries:
+            if entry.is_file(follow_symlinks=False):
+                yield directory / entry.name
+            elif entry.is_dir(follow_symlinks=False) and depth < limits.MAX_DEPTH:
+                yield from self._below(directory / entry.name, depth + 1)
 
     def _entries(self, directory: Path) -> Iterator[os.DirEntry[str]]:
         with os.scandir(directory) as entries:
@@ -83,18 +114,30 @@ def find_logs(root: Path) -> tuple[list[Log], list[Skipped]]:
     """The logs below a directory, sorted by path, and the files that look like logs but were left out."""
     walk = _Walk(root)
     walk.visit(root, 0)
-    files = _without_earlier_checkpoints(walk)
-    logs: dict[Path, Log] = {}
-    for path in files:
-        kind = _kind_of(path)
-        if kind is None:
-            continue
-        place = path.parent if kind == "tensorboard" else path
-        paths = (*logs[place].paths, path) if place in logs else (path,)
-        logs[place] = Log(kind, _name(root, place), paths)
+    logs: dict[Path, Log] = {log.path: log for log in walk.stored}
+    groups: dict[Path, list[Path]] = {}
+    for path in wandb.without_summaries_of_known_runs(_without_earlier_checkpoints(walk)):
+        groups.setdefault(_place(path), []).append(path)
+    for place, paths in groups.items():
+        kind = _kind_of(paths[0])
+        if kind == "wandb":
+            newest = max(paths, key=wandb.start_time)
+            folder = wandb.run_folder(newest)
+            folder = folder if folder is not None and root in (folder, *folder.parents) else None
+            logs[place] = Log(kind, _name(root, folder or newest), tuple(paths), folder)
+        elif kind is not None:
+            logs[place] = Log(kind, _name(root, place), tuple(paths), place if kind == "tensorboard" else None)
     if len(logs) > limits.MAX_RUNS:
         raise InputError(f"{root} holds {len(logs):,} logs, more than {limits.MAX_RUNS:,}; give a directory in it")
-    return list(logs.values()), walk.skipped
+    return sorted(logs.values(), key=lambda log: log.path), walk.skipped
+
+
+def _place(path: Path) -> Path:
+    """What the files of one run share: the folder of event files, or, as each resumption of a W&B run has a folder of
+    its own, the name that holds its id."""
+    if tensorboard.MARK in path.name:
+        return path.parent
+    return path.parent.parent / path.name if path.suffix.lower() == wandb.SUFFIX else path
 
 
 def _kind_of(path: Path) -> Kind | None:
@@ -106,6 +149,12 @@ def _kind_of(path: Path) -> Kind | None:
 def _name(root: Path, place: Path) -> str:
     relative = place.relative_to(root).as_posix()
     return relative if relative != "." else root.resolve().name
+
+
+def _name_of_store(root: Path, run: Path) -> str:
+    """Where the store of a run lies below the root; nothing if it is the root or lies above."""
+    store = run.parent.parent
+    return _name(root, store) if root in store.parents else ""
 
 
 def _without_earlier_checkpoints(walk: _Walk) -> list[Path]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from epochcast.errors import InputError
 from epochcast.logs import limits
 from epochcast.logs.directory import Log, find_logs
-from epochcast.logs.read import read_log
+from epochcast.logs.read import gathered, read_log
 from epochcast.logs.run import Findings
 
+_Key = tuple[str, tuple[Path, ...]]  # kind and files of a log; a folder may hold logs of several kinds
 _Signature = tuple[tuple[str, int, int], ...]  # of each file: its path, size and time of change
 
 
@@ -35,24 +37,25 @@ class GrowingLogs:
         self.root = Path(root)
         self.step_column = step_column
         self.files_read = 0  # logs read so far, each time counted
-        self._readings: dict[Path, _Reading] = {}
+        self._readings: dict[_Key, _Reading] = {}  # by log
         if not limits.is_directory(self.root):
             raise InputError(f"{self.root} is not a directory; give the one that the trainings write their logs below")
 
-    def read(self) -> Findings:
-        """The runs as they are now."""
+    def read(self, advance: Callable[[int, int], None] | None = None) -> Findings:
+        """The runs as they are now; `advance` is told how many logs were looked at, and of how many."""
         logs, skipped = find_logs(self.root)
-        self._readings = {log.path: self._reading_of(log) for log in logs}
-        findings = Findings(self.root, skipped=skipped)
-        for reading in self._readings.values():
-            findings += reading.findings
-            findings.skipped += reading.findings.skipped
-        return findings
+        readings: dict[_Key, _Reading] = {}
+        for done, log in enumerate(logs, start=1):
+            readings[log.kind, log.paths] = self._reading_of(log)
+            if advance is not None:
+                advance(done, len(logs))
+        self._readings = readings
+        return gathered(self.root, [reading.findings for reading in self._readings.values()], skipped)
 
     def _reading_of(self, log: Log) -> _Reading:
         # The files are looked at before they are read: what is written in between is read again next time.
         signature = _signature(log)
-        known = self._readings.get(log.path)
+        known = self._readings.get((log.kind, log.paths))
         if known is not None and known.signature == signature:
             return known
         self.files_read += 1

@@ -10,6 +10,7 @@ MAX_BYTES = 256 * 2**20  # of a text log; event files and databases are streamed
 MAX_ROWS = 5_000_000  # lines, records or table rows of one log
 MAX_FIELDS = 10_000  # different metrics of one run
 MAX_VALUES = 20_000_000  # numbers of one run
+MAX_RESTARTS = 1_000  # of one run
 MAX_RUNS = 10_000  # logs below one directory, runs in one store
 MAX_ENTRIES = 500_000  # files and directories looked at below one directory
 MAX_DEPTH = 16  # directories below directories

@@ -55,14 +55,22 @@ def parse(path: Path) -> list[tuple[str, Columns]]:
         raise limits.unreadable(path, error) from None
     except sqlite3.Error as error:
         raise InputError(f"{path} cannot be read as an SQLite store: {error}") from None
+    except UnicodeDecodeError:  # in SQLite's own message, which quotes the damaged schema
+        raise InputError(f"{path} cannot be read as an SQLite store: its schema is damaged") from None
     return [(names[run_id], columns) for run_id, columns in runs.items()]
 
 
 def _open(path: Path) -> sqlite3.Connection:
     store = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=_WAIT_FOR_LOCK)
+    store.text_factory = _text
     store.execute("PRAGMA query_only = ON")
     store.execute("PRAGMA trusted_schema = OFF")  # a stranger's file may carry functions in its schema
     return store
+
+
+def _text(data: bytes) -> str:
+    """Text of a file that may be damaged; bytes that are not UTF-8 show as replacement characters."""
+    return data.decode("utf-8", errors="replace")
 
 
 def _check_tables(path: Path, store: sqlite3.Connection) -> None:

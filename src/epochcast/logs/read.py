@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO, get_args
 
 from epochcast.curve import Array
 from epochcast.errors import InputError
-from epochcast.logs import csv, jsonl, limits, mlflow, tensorboard, transformers
+from epochcast.logs import csv, document, jsonl, limits, mlflow, mlruns, tensorboard, transformers, wandb
+from epochcast.logs.columns import Columns
 from epochcast.logs.directory import Log, find_logs
-from epochcast.logs.run import Findings, Kind, Run, Skipped, list_names
+from epochcast.logs.run import Findings, Kind, Run, Skipped, list_names, shown
 
 _HEAD_BYTES = 4096
+_SHORT_ID = 8
+_TRACKERS: tuple[Kind, ...] = ("mlflow", "wandb")  # whose users name runs, and may name two alike
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,7 @@ class _Request:
 
     step_column: str | None = None
     only: Collection[str] | None = None  # columns that must be numbers; None: all
+    run: str | None = None  # the run wanted, where there are several
 
 
 def read_runs(
@@ -51,13 +56,8 @@ def read_runs(
         log = Log(_kind_of_content(path), path.name, (path,))
         return Findings(path, *_read_log(log, _Request(step_column)))
     logs, skipped = find_logs(path)
-    findings = Findings(path, skipped=skipped)
-    for log in logs:
-        if kinds is None or log.kind in kinds:
-            found = read_log(log, step_column)
-            findings += found
-            findings.skipped += found.skipped
-    return findings
+    found = [read_log(log, step_column) for log in logs if kinds is None or log.kind in kinds]
+    return gathered(path, found, skipped)
 
 
 def read_log(log: Log, step_column: str | None = None) -> Findings:
@@ -65,23 +65,47 @@ def read_log(log: Log, step_column: str | None = None) -> Findings:
     try:
         return Findings(log.path, *_read_log(log, _Request(step_column)))
     except InputError as error:
-        return Findings(log.path, skipped=[Skipped(log.path, str(error))])
+        reason = str(error)
+    except Exception as error:  # a reader met what it did not foresee: that must not hide the other logs
+        reason = f"its reader failed with {type(error).__name__}: {error}"
+    return Findings(log.path, skipped=[Skipped(log.path, reason)])
+
+
+def gathered(path: Path, parts: Iterable[Findings], skipped: Iterable[Skipped]) -> Findings:
+    """The findings of many logs as one. Runs that share a name, as trackers allow, get the start of their id too."""
+    findings = Findings(path, skipped=skipped)
+    for part in parts:
+        findings += part
+        findings.skipped += part.skipped
+    shared = {name for name, count in Counter(run.name for run in findings).items() if count > 1}
+    if shared:
+        findings[:] = [_with_id(run) if run.name in shared and run.kind in _TRACKERS else run for run in findings]
+    return findings
+
+
+def _with_id(run: Run) -> Run:
+    return replace(run, name=f"{run.name} ({run.path.stem.rpartition('-')[2][:_SHORT_ID]})")
 
 
 def read_column(
-    source: str | os.PathLike[str] | TextIO, column: str | None = None, *, step_column: str | None = None
+    source: str | os.PathLike[str] | TextIO,
+    column: str | None = None,
+    *,
+    step_column: str | None = None,
+    run: str | None = None,
 ) -> Column:
-    """One column of one run: from a log file, a directory that holds a single run, a text stream, or '-' (stdin).
+    """One column of one run: from a log file, a store or directory of runs, a text stream, or '-' (stdin).
 
-    `column` may be left out where there is only one. Other columns of a table need not be numbers.
+    `column` may be left out where there is only one, and so may `run`, its name as `read_runs` tells it or the end or
+    the beginning of that. Other columns of a table need not be numbers.
     """
     only = None if column is None else [name for name in (column, step_column) if name is not None]
-    request = _Request(step_column, only)
+    request = _Request(step_column, only, run)
     if isinstance(source, str) and source == "-":
         source = sys.stdin
-    run = _run_at(Path(source), request) if isinstance(source, (str, os.PathLike)) else _run_in(source, request)
-    name, series = run.metric(column)
-    return Column(name, series.steps, series.values, run)
+    found = _run_at(Path(source), request) if isinstance(source, (str, os.PathLike)) else _run_in(source, request)
+    name, series = found.metric(column)
+    return Column(name, series.steps, series.values, found)
 
 
 def _run_at(path: Path, request: _Request) -> Run:
@@ -90,10 +114,23 @@ def _run_at(path: Path, request: _Request) -> Run:
     else:
         log = Log(_kind_of_content(path), path.name, (path,))
         findings = Findings(path, *_read_log(log, request))
-    if len(findings) != 1:
-        reasons = "".join(f"; {skipped.path}: {skipped.reason}" for skipped in findings.skipped[:3])
-        raise InputError(f"{path} holds {len(findings)} runs, not one: {list_names(r.name for r in findings)}{reasons}")
-    return findings[0]
+    wanted = findings if request.run is None else _named(findings, request.run)
+    if len(wanted) == 1:
+        return wanted[0]
+    names = list_names(found.name for found in (wanted or findings))
+    reasons = "".join(f"; {skipped.path}: {skipped.reason}" for skipped in findings.skipped[:3])
+    if request.run is not None:
+        raise InputError(f"{path} holds {len(wanted)} runs named {shown(request.run)}, not one: {names}{reasons}")
+    way_out = "; name one with run= (--run)" if wanted else ""
+    raise InputError(f"{path} holds {len(wanted)} runs, not one: {names}{way_out}{reasons}")
+
+
+def _named(findings: Findings, name: str) -> list[Run]:
+    """The run of that name, or those whose names begin or end with it: most are `folder/file` or `store/run`."""
+    exact = [found for found in findings if found.name == name]
+    return exact or [
+        found for found in findings if found.name.endswith(f"/{name}") or found.name.startswith(f"{name}/")
+    ]
 
 
 def _run_in(stream: TextIO, request: _Request) -> Run:
@@ -106,27 +143,40 @@ def _run_in(stream: TextIO, request: _Request) -> Run:
     if len(text) > limits.MAX_BYTES:
         raise limits.too_large(source, "characters", limits.MAX_BYTES)
     data = text.encode("utf-8", errors="surrogatepass")
-    if text.lstrip().startswith("{"):
-        return jsonl.parse(data, source).run(source, Path(source), "jsonl", request.step_column)
-    columns = csv.parse(data, source, finished=True, only=request.only)
-    return columns.run(source, Path(source), "csv", request.step_column)
+    kind = _kind_of_head(data[:_HEAD_BYTES])
+    columns = csv.parse(data, source, finished=True, only=request.only) if kind == "csv" else _json(kind, data, source)
+    return columns.run(source, Path(source), kind, request.step_column)
 
 
 def _read_log(log: Log, request: _Request) -> tuple[list[Run], list[Skipped]]:
     """The runs of one log, and what was left out of it."""
     source, step_column = str(log.path), request.step_column
     if log.kind == "mlflow":
-        return _read_store(log, request)
+        return _read_store(log, request) if log.folder is None else (_read_stored(log, log.folder, request), [])
+    if log.kind == "wandb":
+        return [_read_wandb(log, request)], []
     if log.kind == "tensorboard":
         columns = tensorboard.parse(log.paths, source)
     elif log.kind == "transformers":
         columns = transformers.parse(limits.read_bytes(log.path), source)
         step_column = step_column or transformers.STEP_COLUMN
-    elif log.kind == "jsonl":
-        columns = jsonl.parse(limits.read_bytes(log.path), source)
+    elif log.kind in ("json", "jsonl"):
+        columns = _json(log.kind, limits.read_bytes(log.path), source)
     else:
-        columns = csv.parse(limits.read_bytes(log.path), source, only=request.only)
+        data = limits.read_bytes(log.path)
+        columns = csv.parse(data, source, finished=_is_list_on_one_line(data), only=request.only)
     return [columns.run(log.name, log.path, log.kind, step_column)], []
+
+
+def _is_list_on_one_line(data: bytes) -> bool:
+    """Whether there is but one line, of several numbers: people write that, and often without a line end."""
+    if b"\n" in data:
+        return False
+    words = data.decode("utf-8-sig", errors="replace").replace(",", " ").replace(";", " ").split()
+    try:
+        return len([float(word) for word in words]) > 1
+    except ValueError:
+        return False
 
 
 def _read_store(log: Log, request: _Request) -> tuple[list[Run], list[Skipped]]:
@@ -141,6 +191,24 @@ def _read_store(log: Log, request: _Request) -> tuple[list[Run], list[Skipped]]:
     return runs, skipped
 
 
+def _read_stored(log: Log, folder: Path, request: _Request) -> list[Run]:
+    """The run in a folder of MLflow's file store; none if it was deleted."""
+    found = mlruns.parse(folder, [path for path in log.paths if path != folder / mlruns.META])
+    if found is None:
+        return []
+    name, columns = found
+    return [columns.run(f"{log.name}/{name}".lstrip("/"), folder, log.kind, request.step_column)]
+
+
+def _read_wandb(log: Log, request: _Request) -> Run:
+    if log.paths[0].name == wandb.SUMMARY:
+        columns = wandb.parse_summary(limits.read_bytes(log.paths[0]), str(log.path))
+        return columns.run(log.name, log.path, log.kind, request.step_column)
+    title, columns = wandb.parse(log.paths, str(log.path))
+    name = f"{log.name.rpartition('/')[0]}/{title}".lstrip("/") if title else log.name
+    return columns.run(name, log.path, log.kind, request.step_column)
+
+
 def _kind_of_content(path: Path) -> Kind:
     """The kind of a file that was given by name: its first bytes tell more than its suffix."""
     limits.require_file(path)
@@ -153,9 +221,23 @@ def _kind_of_content(path: Path) -> Kind:
         raise limits.unreadable(path, error) from None
     if head.startswith(mlflow.MAGIC):
         return "mlflow"
+    if head.startswith(wandb.MAGIC) or path.name == wandb.SUMMARY:
+        return "wandb"
     if path.name == transformers.FILE_NAME or b'"log_history"' in head:
         return "transformers"
-    return "jsonl" if head.lstrip().startswith(b"{") else "csv"
+    return _kind_of_head(head)
+
+
+def _kind_of_head(head: bytes) -> Kind:
+    first = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    return "json" if first == b"[" else "jsonl" if first == b"{" else "csv"
+
+
+def _json(kind: Kind, data: bytes, source: str) -> Columns:
+    """The numbers of a list, of an object that holds lists, or of JSON lines."""
+    if kind == "json":
+        return document.parse(data, source)
+    return document.history(data, source) or jsonl.parse(data, source)
 
 
 def _check_kinds(kinds: Collection[Kind] | None) -> None:

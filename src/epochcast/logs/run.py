@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from epochcast.curve import Array
 from epochcast.errors import InputError
 
-Kind = Literal["csv", "jsonl", "mlflow", "tensorboard", "transformers"]
+Kind = Literal["csv", "json", "jsonl", "mlflow", "tensorboard", "transformers", "wandb"]
 
 _NAMES_LISTED = 40
 _LONGEST_NAME_SHOWN = 100
@@ -34,6 +34,7 @@ class Run:
     metrics: dict[str, Series]
     step_name: str | None  # what the log calls its steps; None: values were counted 1, 2, 3, ...
     notes: tuple[str, ...] = ()  # what the reader left out or changed, one sentence each
+    restarted: frozenset[str] = frozenset()  # metrics that started again, of which only the last attempt is here
 
     def metric(self, name: str | None = None) -> tuple[str, Series]:
         """The metric of that name, or the only one there is."""
@@ -87,6 +88,11 @@ def shown(name: str) -> str:
     """A name from a file as it may be printed: no control characters that could drive a terminal, and not too long."""
     short = name if len(name) <= _LONGEST_NAME_SHOWN else name[:_LONGEST_NAME_SHOWN] + "..."
     return short if short.isprintable() and short.strip() else repr(short)
+
+
+def printable(text: str) -> str:
+    """A sentence as it may be printed, whatever names and paths it quotes."""
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 
 def list_names(names: Iterable[str]) -> str:

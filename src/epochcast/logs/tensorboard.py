@@ -22,7 +22,8 @@ from epochcast.logs.tfrecord import DamagedRecordError, records
 MARK = "tfevents"  # in the name of every event file
 _LARGEST_RECORD = 2**20  # bytes; larger records hold graphs and images
 
-_EVENT_STEP, _EVENT_SUMMARY = key(2, VARINT), key(5, BYTES)
+_EVENT_STEP, _EVENT_SUMMARY, _EVENT_SESSION = key(2, VARINT), key(5, BYTES), key(7, BYTES)
+_SESSION_STATUS, _SESSION_START = key(1, VARINT), 1
 _SUMMARY_VALUE = key(1, BYTES)
 _VALUE_TAG, _VALUE_SIMPLE, _VALUE_TENSOR, _VALUE_METADATA = key(1, BYTES), key(2, FIXED32), key(8, BYTES), key(9, BYTES)
 _METADATA_PLUGIN, _PLUGIN_NAME = key(1, BYTES), key(1, BYTES)
@@ -78,13 +79,17 @@ class _Scalars:
         self._other_plugins: set[str] = set()  # tags
 
     def add_event(self, event: memoryview) -> None:
-        step = 0
+        step, starts = 0, False
         values: list[memoryview] = []
         for event_key, part in fields(event):
             if event_key == _EVENT_STEP:
                 step = int64(part)
             elif event_key == _EVENT_SUMMARY:
                 values += [value for summary_key, value in fields(part) if summary_key == _SUMMARY_VALUE]
+            elif event_key == _EVENT_SESSION:
+                starts = any(k == _SESSION_STATUS and int64(status) == _SESSION_START for k, status in fields(part))
+        if starts:  # what `purge_step` writes, and TensorFlow 1 whenever it goes on from a checkpoint
+            self.columns.mark_restart(step)
         for value in values:
             self._add_value(step, value)
 

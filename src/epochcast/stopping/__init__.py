@@ -1,11 +1,14 @@
 """Stopping runs that cannot win: the decision, the rules that a training loop asks, and a bound on wrong stops."""
 
 from epochcast.stopping.calibration import FinishedRuns, Guarantee
-from epochcast.stopping.decision import Decision, Reason, decide
-from epochcast.stopping.search import RunRecord, StepWarning, StoppingRule
+from epochcast.stopping.decision import MIN_SHARE, MIN_STEPS, Decision, Reason, decide
+from epochcast.stopping.record import RunRecord
+from epochcast.stopping.search import StepWarning, StoppingRule
 from epochcast.stopping.stopper import NoStopping, Patience, Stopper
 
 __all__ = [
+    "MIN_SHARE",
+    "MIN_STEPS",
     "Decision",
     "FinishedRuns",
     "Guarantee",

@@ -20,6 +20,7 @@ import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from dataclasses import fields as dataclass_fields
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
@@ -28,13 +29,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from epochcast.curve import Array, Curves, Lengths, Mask, clip_to_hard_bounds
 from epochcast.distributions import Distribution
-from epochcast.errors import InputError
+from epochcast.errors import InputError, StrongContradictionWarning
 from epochcast.forecast import Forecast
 from epochcast.forecaster import Forecaster
 from epochcast.metric import Metric, as_metric
 from epochcast.normalize import keep_their_scale
 from epochcast.runtime import Engine
+from epochcast.stopping.checks import count, finite, horizon_of, not_negative, number
 from epochcast.stopping.decision import Target, chance_to_beat, check_confidence, rest_of_run
+from epochcast.stopping.state import fields
 
 SMALLEST_CONFIDENCE = 0.5  # by default a run that is more likely than not to win is never stopped
 LARGEST_CONFIDENCE = 1.0 - 1e-12  # chances below what this leaves are rounding
@@ -77,6 +80,22 @@ class Guarantee:
         )
 
 
+def guarantee_of(data: Any) -> Guarantee:
+    """A guarantee from its saved state."""
+    given = fields(data, (field.name for field in dataclass_fields(Guarantee)), "the guarantee")
+    goal = given["goal"]
+    guarantee = Guarantee(
+        risk=finite(given["risk"], "risk"),
+        confidence=check_confidence(given["confidence"]),
+        **{name: count(given[name], name, least=0) for name in ("runs", "contenders", "wrong_stops")},
+        goal=None if goal is None else finite(goal, "goal"),
+        min_gain=not_negative(given["min_gain"], "min_gain"),
+    )
+    if not 0.0 < guarantee.risk < 1.0 or guarantee.contenders > guarantee.runs:
+        raise InputError(f"the guarantee cannot be one of {guarantee.runs} runs at a risk of {guarantee.risk}")
+    return guarantee
+
+
 @dataclass(frozen=True)
 class FinishedRuns:
     """Complete runs on steps 1..horizon, and what their metric was before training where that is known."""
@@ -99,7 +118,7 @@ class FinishedRuns:
             curves = clip_to_hard_bounds(Curves.of(values), metric)
         except InputError as error:
             raise InputError(f"finished runs: {error}, or leave the run out") from None
-        wanted = curves.values.shape[1] if horizon is None else int(horizon)
+        wanted = curves.values.shape[1] if horizon is None else horizon_of(horizon)
         if curves.single or wanted < 2:
             raise InputError("finished runs must be a batch of runs of at least 2 steps each")
         short = curves.lengths != wanted
@@ -179,7 +198,11 @@ def forecasts(forecaster: Forecaster, runs: FinishedRuns, cutoffs: Sequence[int]
         yield from _in_one_pass(forecaster, engine, runs, frozenset(cutoffs))
         return
     for cutoff in sorted(cutoffs):
-        yield cutoff, forecaster.forecast(*_seen(runs, cutoff))
+        with warnings.catch_warnings():
+            # Whether a run moves against its metric is for those to hear who watch it.
+            warnings.simplefilter("ignore", StrongContradictionWarning)
+            forecast = forecaster.forecast(*_seen(runs, cutoff))
+        yield cutoff, forecast
 
 
 def longest_read(engine: Engine, horizon: int) -> int:
@@ -229,13 +252,14 @@ def calibrate(
     least_confidence: float = SMALLEST_CONFIDENCE,
 ) -> Guarantee:
     """The smallest confidence at which the rule, checked at `cutoffs`, stops at most a share `risk` of runs wrongly."""
+    risk, min_gain = number(risk, "risk"), number(min_gain, "min_gain")
+    least_confidence = check_confidence(least_confidence)
     if not 0.0 < risk < 1.0:
         raise InputError(f"risk={risk} must lie between 0 and 1, both excluded; 0.05 is usual")
-    if len(cutoffs) == 0:
-        raise InputError("the rule never checks a run, so there is nothing to calibrate; lower min_steps")
-    check_confidence(least_confidence)
     if not 0.0 <= min_gain < math.inf or (min_gain and goal is not None):
         raise InputError(f"min_gain={min_gain} must be finite, not negative, and 0 beside a goal")
+    if len(cutoffs) == 0:
+        raise InputError("the rule never checks a run, so there is nothing to calibrate; lower min_steps")
     options: Any = {"target": target, "goal": goal, "min_gain": min_gain, "weigh_rest": weigh_rest}
     worst = lowest_chances(runs, forecaster, cutoffs, **options)
     contenders = int(np.isfinite(worst).sum())
@@ -289,17 +313,17 @@ def smallest_confidence(worst: Array, risk: float, least: float = SMALLEST_CONFI
 
     It is at least `least`.
     """
-    count = len(worst)
-    allowed = _allowed(count, risk)
+    runs = len(worst)
+    allowed = _allowed(runs, risk)
     always = int((worst <= 1.0 - LARGEST_CONFIDENCE).sum())
     if allowed < always:
-        attainable = (always + 1) / (count + 1)
+        attainable = (always + 1) / (runs + 1)
         raise InputError(
-            f"no confidence keeps the risk at {risk:g}: the smallest that {count} finished runs can vouch for is "
+            f"no confidence keeps the risk at {risk:g}: the smallest that {runs} finished runs can vouch for is "
             f"{attainable:.3g}; give more runs (at least {math.ceil(1.0 / risk) - 1}), raise min_steps, or accept "
             "that risk"
         )
-    first_kept = float(np.sort(worst)[allowed]) if allowed < count else math.inf
+    first_kept = float(np.sort(worst)[allowed]) if allowed < runs else math.inf
     return 1.0 - min(first_kept * (1.0 - _SLACK), 1.0 - least)
 
 
@@ -311,7 +335,10 @@ def _allowed(count: int, risk: float) -> int:
 def _per_run(untrained: ArrayLike | None, count: int) -> Array | None:
     if untrained is None:
         return None
-    values = np.asarray(untrained, dtype=np.float64)
+    try:
+        values = np.asarray(untrained, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        values = np.array(np.nan)
     if values.shape not in ((), (count,)) or not np.isfinite(values).all():
         raise InputError(f"untrained must be one finite value, or one for each of the {count} finished runs")
     return np.broadcast_to(values, (count,))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from epochcast.curve import Array
 from epochcast.errors import InputError
 from epochcast.forecast import Forecast
+from epochcast.stopping.checks import choice
 from epochcast.stopping.decision import TARGETS, Target, check_confidence
 
 _TOLERANCE = 1e-9  # of a chance: quantiles are exact to about this
@@ -22,9 +23,8 @@ _TOLERANCE = 1e-9  # of a chance: quantiles are exact to about this
 
 def reach(forecast: Forecast, confidence: float, target: Target = "any") -> Array:
     """The value of each run of a batch [run] that stops it: a run is stopped when the best is no worse than this."""
-    check_confidence(confidence)
-    if target not in TARGETS:
-        raise InputError(f"target={target!r} is unknown; choose 'any' or 'final'")
+    confidence = check_confidence(confidence)
+    choice(target, "target", TARGETS)
     if forecast.steps.ndim != 2:
         raise InputError("the reach is asked of a batch of runs; give values as a 2-D array or a list of runs")
     level = 1.0 - confidence if forecast.metric.minimize else confidence

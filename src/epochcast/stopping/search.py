@@ -10,19 +10,31 @@ import logging
 import math
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
-from epochcast.curve import Curves, clip_to_hard_bounds, whole_horizon
-from epochcast.errors import ConfigError, InputError
+from epochcast.curve import Curves, clip_to_hard_bounds
+from epochcast.errors import ConfigError
 from epochcast.metric import LARGEST_VALUE, Metric, as_metric
+from epochcast.stopping.checks import choice, finite, flag, horizon_of, not_negative, number
 from epochcast.stopping.decision import TARGETS, Decision, Reason, Target
+from epochcast.stopping.record import RunRecord
+from epochcast.stopping.state import (
+    VERSION,
+    decision_of,
+    fields,
+    listed,
+    metric_of,
+    metric_to_dict,
+    parsed,
+    record_of,
+    seen_of,
+)
 
 if TYPE_CHECKING:
     from typing import Self
 
 NonFinite = Literal["stop", "ignore"]
-_VERSION = 1  # of the saved state
+_NO_NEWS = (Reason.NOT_DUE, Reason.WARM_UP)  # nothing was judged
 _log = logging.getLogger("epochcast")
 
 
@@ -44,23 +56,6 @@ class StoppingRule(Protocol):
     def to_json(self) -> str: ...
 
 
-@dataclass(frozen=True)
-class RunRecord:
-    """A run that is over."""
-
-    values: int  # how many were seen
-    last_step: float
-    best: float | None  # the best value seen; None when no value was finite
-    final: float | None  # of a finished run its outcome, else imputed; None when the run broke down
-    stopped: bool
-    reason: Reason  # of the last decision
-
-    @property
-    def finished(self) -> bool:
-        """Whether the run reached its last step."""
-        return self.reason is Reason.FINISHED
-
-
 class Search(ABC):
     """One run after another, judged by a rule that subclasses define.
 
@@ -70,7 +65,9 @@ class Search(ABC):
     """
 
     rule: ClassVar[str]  # the name under which the state is saved
+    news_level = logging.INFO  # at which new verdicts are logged
     _settings: ClassVar[tuple[str, ...]] = ("horizon", "metric", "best", "target", "dry_run", "non_finite")
+    _unknown_to_version_1: ClassVar[dict[str, Any]] = {}  # settings that came later, and what stood in their place
 
     def __init__(
         self,
@@ -82,15 +79,13 @@ class Search(ABC):
         dry_run: bool = False,
         non_finite: NonFinite = "stop",
     ) -> None:
-        if target not in TARGETS:
-            raise InputError(f"target={target!r} is unknown; choose 'any' or 'final'")
-        if non_finite not in ("stop", "ignore"):
-            raise InputError(f"non_finite={non_finite!r} is unknown; choose 'stop' or 'ignore'")
-        self.horizon = whole_horizon(horizon)
+        choice(target, "target", TARGETS)
+        choice(non_finite, "non_finite", ("stop", "ignore"))
+        self.horizon = horizon_of(horizon)
         self.metric = as_metric(metric)
         self.best = None if best is None else self._finite(best, "best")
         self.target: Target = target
-        self.dry_run = bool(dry_run)
+        self.dry_run = flag(dry_run, "dry_run")
         self.non_finite: NonFinite = non_finite
         self._runs: list[RunRecord] = []
         self._start_run()
@@ -100,6 +95,7 @@ class Search(ABC):
         self._steps: list[float] = []
         self._values: list[float] = []
         self._last: Decision | None = None
+        self._told: Reason | None = None  # the newest that was worth telling
 
     @property
     def runs(self) -> list[RunRecord]:
@@ -113,9 +109,7 @@ class Search(ABC):
 
         A step that was reported before changes nothing: the first value is kept and its decision stands.
         """
-        step, value = _number(step, "step"), _number(value, "value")
-        if not 0.0 <= step < math.inf:
-            raise InputError(f"step={step} must be finite and not negative")
+        step, value = not_negative(step, "step"), number(value, "value")
         if self._last is not None and step <= self._last.step:
             _warn(f"step {step:g} does not come after step {self._last.step:g}; its value {value:g} is not used")
             return self._last
@@ -124,10 +118,16 @@ class Search(ABC):
             decision = self._decision(step, Reason.FINISHED)
         else:
             decision = self._decide(step, value)
-        changed = self._last is None or self._last.reason is not decision.reason
-        _log.log(logging.INFO if changed else logging.DEBUG, "%s at step %g: %s", self.metric.name, step, decision)
+        self._tell_log(decision)
         self._last = decision
         return decision
+
+    def _tell_log(self, decision: Decision) -> None:
+        """A new verdict is news; the same one again, or that nothing was judged, is for those who debug."""
+        level = logging.DEBUG
+        if decision.reason not in _NO_NEWS and decision.reason is not self._told:
+            level, self._told = self.news_level, decision.reason
+        _log.log(level, "%s at step %g: %s", self.metric.name, decision.step, decision)
 
     def _decide(self, step: float, value: float) -> Decision:
         finite = math.isfinite(value)
@@ -152,14 +152,12 @@ class Search(ABC):
 
     def _finite(self, value: float, what: str, step: float = 1.0) -> float:
         """A finite value inside the metric's hard bounds."""
-        number = _number(value, what)
-        if not math.isfinite(number):
-            raise InputError(f"{what}={number} must be finite")
+        found = finite(value, what)
         low, high = self.metric.hard
-        if low <= number <= high and abs(number) <= LARGEST_VALUE:
-            return number
+        if low <= found <= high and abs(found) <= LARGEST_VALUE:
+            return found
         # Within rounding of a bound it is clipped; else this raises the error that all values outside get.
-        return float(clip_to_hard_bounds(Curves.of([number], [step]), self.metric).values[0, 0])
+        return float(clip_to_hard_bounds(Curves.of([found], [step]), self.metric).values[0, 0])
 
     # --- runs that are over --------------------------------------------------------------------------------------
 
@@ -167,36 +165,33 @@ class Search(ABC):
         """End the run under way and make ready for the next; without a run under way nothing happens."""
         if self._last is None:
             return None
+        best, final = self._best_of(self._values), self._final(self._last.reason)
+        counts = [final] if self.target == "final" else [best, final]
         record = RunRecord(
             values=len(self._values),
             last_step=self._last.step,
-            best=self._best_of(self._values),
-            final=self._final(self._last.reason),
+            best=best,
+            final=final,
             stopped=self._last.stop,
             reason=self._last.reason,
+            outcome=self._best_of([value for value in counts if value is not None]),
         )
         self._runs.append(record)
-        self.best = self._best_of([value for value in (self.best, record.best) if value is not None])
-        _log.info(
-            "run %d ended at step %g (%s); the best so far is %s",
-            len(self._runs),
-            record.last_step,
-            record.reason.value,
-            self.best,
-        )
+        self.best = self._best_of([value for value in (self.best, best) if value is not None])
+        so_far = "no run has a finite value yet" if self.best is None else f"the best so far is {self.best:.4g}"
+        ended = (len(self._runs), record.last_step, record.reason.value, so_far)
+        _log.log(self.news_level, "run %d ended at step %g (%s); %s", *ended)
         self._start_run()
         return record
 
     def _final(self, reason: Reason) -> float | None:
         if not self._values or reason is Reason.NON_FINITE:
             return None
-        if reason is not Reason.FINISHED:
-            return self._imputed()
-        return self._values[-1] if self.target == "final" else self._best_of(self._values)
+        return self._values[-1] if reason is Reason.FINISHED else self._imputed()
 
     def _imputed(self) -> float | None:
-        """Stands for the final value of a run that did not get there; without a forecast, what it reached."""
-        return self._best_of(self._values)
+        """Stands for the last value of a run that did not get there; without a forecast, its newest."""
+        return self._values[-1]
 
     def _best_of(self, values: list[float]) -> float | None:
         if not values:
@@ -208,10 +203,10 @@ class Search(ABC):
     def to_json(self) -> str:
         """The whole state as text, from which `from_json` goes on as if nothing had happened."""
         settings = {name: getattr(self, name) for name in self._settings}
-        settings["metric"] = _metric_to_dict(self.metric)
+        settings["metric"] = metric_to_dict(self.metric)
         state = {
             "rule": self.rule,
-            "version": _VERSION,
+            "version": VERSION,
             "settings": settings,
             "runs": [{**vars(run), "reason": run.reason.value} for run in self._runs],
             "steps": self._steps,
@@ -228,54 +223,29 @@ class Search(ABC):
     @classmethod
     def from_json(cls, text: str) -> Self:
         """A rule from what `to_json` returned."""
-        return cls._restored(state_of(text, cls.rule))
+        return cls._restored(parsed(text, cls.rule))
 
     @classmethod
     def _restored(cls, state: dict[str, Any], **extras: Any) -> Self:
         try:
-            settings = dict(state["settings"])
-            if settings.keys() != set(cls._settings):
-                raise ConfigError(f"the saved settings are {sorted(settings)}, not {sorted(cls._settings)}")
-            search = cls(**{**settings, "metric": _metric_from_dict(settings["metric"])}, **extras)
-            search._runs = [RunRecord(**{**run, "reason": Reason(run["reason"])}) for run in state["runs"]]
-            search._steps = [_number(step, "step") for step in state["steps"]]
-            search._values = [search._finite(value, "value") for value in state["values"]]
-            search._last = None if state["last"] is None else Decision.from_dict(state["last"])
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            later = cls._unknown_to_version_1 if state["version"] == 1 else {}
+            settings = {**later, **fields(state.get("settings"), {*cls._settings} - {*later}, "settings")}
+            search = cls(**{**settings, "metric": metric_of(settings["metric"])}, **extras)
+            search._restore(state)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:  # a rule of your own may raise any
             raise ConfigError(f"the saved state of a {cls.rule} cannot be used: {error}") from error
         return search
 
-
-def state_of(text: str, rule: str) -> dict[str, Any]:
-    """Saved state, checked to be one of this rule and version."""
-    try:
-        state = json.loads(text)
-    except (TypeError, json.JSONDecodeError) as error:
-        raise ConfigError(f"the saved state is not JSON: {error}") from None
-    if not isinstance(state, dict) or state.get("rule") != rule or state.get("version") != _VERSION:
-        raise ConfigError(f"this is not the saved state of a {rule} (version {_VERSION})")
-    return state
-
-
-def _metric_to_dict(metric: Metric) -> dict[str, Any]:
-    # JSON knows no infinity: None stands for it.
-    return {**asdict(metric), "hard": [bound if math.isfinite(bound) else None for bound in metric.hard]}
-
-
-def _metric_from_dict(data: dict[str, Any]) -> Metric:
-    low, high = data["hard"]
-    hard = (-math.inf if low is None else low, math.inf if high is None else high)
-    return Metric(**{**data, "hard": hard, "soft": None if data["soft"] is None else tuple(data["soft"])})
-
-
-def _number(item: Any, what: str) -> float:
-    """A float from any kind of number; text and truth values are mistakes that should be seen."""
-    if not isinstance(item, (str, bytes, bool)):
-        try:
-            return float(item)
-        except (TypeError, ValueError, OverflowError):
-            pass  # the message below names the item
-    raise InputError(f"{what}={item!r} is not a number")
+    def _restore(self, state: dict[str, Any]) -> None:
+        """Take up the runs of a saved state."""
+        runs, last = listed(state.get("runs"), "runs"), state["last"]
+        self._runs = [record_of(run, state["version"], self.target) for run in runs]
+        self._last = None if last is None else decision_of(last, self.horizon, self.target)
+        if self._last is not None and self._last.reason not in _NO_NEWS:
+            self._told = self._last.reason
+        over = self._last is not None and self._last.reason is Reason.FINISHED
+        self._steps, values = seen_of(state, self.horizon, over)
+        self._values = [self._finite(value, "value") for value in values]
 
 
 def _warn(message: str) -> None:

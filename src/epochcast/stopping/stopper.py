@@ -6,20 +6,32 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from epochcast.errors import ConfigError, InputError
+from epochcast.errors import ConfigError, EpochcastError, InputError
 from epochcast.forecast import Forecast
-from epochcast.forecaster import Forecaster, Stream, ships
+from epochcast.forecaster import Forecaster, Stream, model_and_words, ships
 from epochcast.metric import Metric, as_metric
 from epochcast.schedule import ScheduleLike
-from epochcast.stopping.calibration import SMALLEST_CONFIDENCE, FinishedRuns, Guarantee, calibrate
-from epochcast.stopping.decision import Decision, Reason, Target, check_confidence, decide, final_of, rest_of_run
-from epochcast.stopping.search import NonFinite, Search, state_of
-from epochcast.weights import registry
+from epochcast.stopping.calibration import SMALLEST_CONFIDENCE, FinishedRuns, Guarantee, calibrate, guarantee_of
+from epochcast.stopping.checks import count, flag, not_negative, number, shown
+from epochcast.stopping.decision import (
+    MIN_SHARE,
+    MIN_STEPS,
+    Decision,
+    Reason,
+    Target,
+    check_confidence,
+    decide,
+    final_of,
+    rest_of_run,
+    too_early,
+)
+from epochcast.stopping.search import NonFinite, Search
+from epochcast.stopping.state import parsed
+from epochcast.weights import models, registry
 
 if TYPE_CHECKING:
     from typing import Self
@@ -37,9 +49,9 @@ class Stopper(Search):
 
     A run is stopped when its chance to beat the best is at most 1 - `confidence`: with `target="any"` at every step
     up to the horizon, with "final" at the horizon. Without a best nothing is stopped. `goal` is a fixed value to beat
-    in place of the best. No run is stopped before `min_steps` of its values were seen. Runs are checked at every
-    `check_every`-th value, or, if `cutoffs` are given, once at each of these shares of the horizon. A value at step 0
-    is the untrained model's.
+    in place of the best. No run is stopped before `min_steps` of its values were seen, nor before it has come to
+    `min_share` of its horizon. Runs are checked at every `check_every`-th value, or, if `cutoffs` are given, once at
+    each of these shares of the horizon. A value at step 0 is the untrained model's.
 
     A run that leads goes on, unless `stop_leader` holds it against its own best value too: it then ends once it will
     hardly improve any more. A late stop saves little; with `weigh_rest` it takes a smaller chance, 1 - `confidence`
@@ -50,18 +62,20 @@ class Stopper(Search):
     rule = "stopper"
     _settings = (
         *Search._settings,
-        *("confidence", "min_steps", "check_every", "cutoffs", "goal", "stop_leader", "weigh_rest"),
+        *("confidence", "min_steps", "min_share", "check_every", "cutoffs", "goal", "stop_leader", "weigh_rest"),
     )
+    _unknown_to_version_1: ClassVar[dict[str, Any]] = {"min_share": 0.0}
 
     def __init__(
         self,
         horizon: int,
         metric: Metric | str,
         confidence: float = 0.95,
-        min_steps: int = 2,
+        min_steps: int = MIN_STEPS,
         check_every: int = 1,
         best: float | None = None,
         *,
+        min_share: float = MIN_SHARE,
         cutoffs: Sequence[float] | None = None,
         target: Target = "any",
         goal: float | None = None,
@@ -72,21 +86,23 @@ class Stopper(Search):
         schedule: ScheduleLike | None = None,
         forecaster: Forecaster | None = None,
     ) -> None:
-        check_confidence(confidence)
-        if stop_leader and (target != "any" or goal is not None):
-            raise InputError("stop_leader holds a run against its own best value: it needs target='any' and no goal")
-        self.confidence = float(confidence)
-        self.min_steps = _count(min_steps, "min_steps")
-        self.check_every = _count(check_every, "check_every")
+        super().__init__(horizon, metric, best=best, target=target, dry_run=dry_run, non_finite=non_finite)
+        self.confidence = check_confidence(confidence)
+        self.min_steps = count(min_steps, "min_steps")
+        self.min_share = number(min_share, "min_share")
+        if not 0.0 <= self.min_share < 1.0:  # false for NaN too
+            raise InputError(f"min_share={self.min_share} must be a share of the horizon, 0 to less than 1")
+        self.check_every = count(check_every, "check_every")
         self.cutoffs = None if cutoffs is None else _shares(cutoffs, self.check_every)
-        self.stop_leader, self.weigh_rest = bool(stop_leader), bool(weigh_rest)
+        self.goal = None if goal is None else self._finite(goal, "goal")
+        self.stop_leader, self.weigh_rest = flag(stop_leader, "stop_leader"), flag(weigh_rest, "weigh_rest")
+        if self.stop_leader and (self.target != "any" or self.goal is not None):
+            raise InputError("stop_leader holds a run against its own best value: it needs target='any' and no goal")
         self.guarantee: Guarantee | None = None
-        self._forecaster = forecaster
-        self._model: str = registry()["default"] if forecaster is None else forecaster.name
+        self._forecaster = None if forecaster is None else self._checked_forecaster(forecaster)
+        self._model: str = registry()["default"] if forecaster is None else _saved_name(forecaster)
         if schedule is not None:
             self.tell(schedule)
-        super().__init__(horizon, metric, best=best, target=target, dry_run=dry_run, non_finite=non_finite)
-        self.goal = None if goal is None else self._finite(goal, "goal")
 
     @classmethod
     def calibrated(
@@ -151,9 +167,20 @@ class Stopper(Search):
         return self._forecaster
 
     def tell(self, schedule: ScheduleLike | None) -> None:
-        """How the learning rate goes in the runs to come, or that nothing is known of it."""
-        self._forecaster = self.forecaster.told(schedule)
-        self._model = self._forecaster.name
+        """How the learning rate goes in the runs to come, or that nothing is known of it.
+
+        A schedule that cannot be that of a run up to the horizon is refused here.
+        """
+        self._forecaster = self._checked_forecaster(self.forecaster.told(schedule))
+        self._model = _saved_name(self._forecaster)
+
+    def _checked_forecaster(self, forecaster: Forecaster) -> Forecaster:
+        if not isinstance(forecaster, Forecaster):
+            raise InputError(f"forecaster={shown(forecaster)} must be a Forecaster, such as Forecaster('stream')")
+        schedule = getattr(forecaster.engine, "schedule", None)
+        if schedule is not None:
+            schedule.check(self.horizon)
+        return forecaster
 
     # --- the run under way ---------------------------------------------------------------------------------------
 
@@ -164,11 +191,11 @@ class Stopper(Search):
         self._forecast_of = 0  # how many values the forecast has seen
 
     def _judge(self, step: float) -> Decision:
-        count = sum(seen > 0.0 for seen in self._steps)
+        trained = sum(seen > 0.0 for seen in self._steps)
         before = self._steps[-2] if len(self._steps) > 1 else 0.0
-        if count < self.min_steps:
+        if self._too_early(trained, step):
             return self._decision(step, Reason.WARM_UP)
-        if not self._is_checked(before, step, count):
+        if not self._is_checked(before, step, trained):
             return self._decision(step, Reason.NOT_DUE)
         forecast = self._newest_forecast()
         rival = self._rival()
@@ -192,9 +219,12 @@ class Stopper(Search):
         chance = (1.0 - self.confidence) * float(rest_of_run(step, self.horizon))
         return min(1.0 - chance, math.nextafter(1.0, 0.0))
 
+    def _too_early(self, values: int, step: float) -> bool:
+        return too_early(values, step, self.horizon, self.min_steps, self.min_share)
+
     def _is_checked(self, before: float, step: float, count: int) -> bool:
         """Whether a run is checked at a step that follows step `before` and brings its `count`-th value."""
-        if count < self.min_steps:
+        if self._too_early(count, step):
             return False
         if self.cutoffs is None:
             return count % self.check_every == 0
@@ -221,7 +251,10 @@ class Stopper(Search):
         return self._forecast
 
     def _imputed(self) -> float | None:
-        return float(self._newest_forecast().final.median())
+        try:
+            return float(self._newest_forecast().final.median())
+        except EpochcastError:  # what cannot be forecast must not keep a run from ending
+            return None
 
     # --- state ---------------------------------------------------------------------------------------------------
 
@@ -231,20 +264,34 @@ class Stopper(Search):
     @classmethod
     def from_json(cls, text: str, forecaster: Forecaster | None = None) -> Self:
         """A stopper from what `to_json` returned; a model that does not ship must be given again."""
-        state = state_of(text, cls.rule)
-        model = str(state.get("model"))
+        state = parsed(text, cls.rule)
+        model = state.get("model")
+        if not isinstance(model, str):
+            raise ConfigError(f"the saved stopper names {shown(model)} as its model, which is no name")
         if forecaster is None and not ships(model):
-            raise ConfigError(f"the saved stopper forecasts with {model!r}, which does not ship; pass forecaster=...")
-        if forecaster is not None and forecaster.name != model:
-            raise ConfigError(f"the saved stopper forecasts with {model!r}, not with {forecaster.name!r}")
+            raise ConfigError(f"the saved stopper forecasts with {shown(model)}, which does not ship; pass forecaster=")
         stopper = cls._restored(state, forecaster=forecaster)
-        stopper._model = model
-        try:
-            guarantee = state["guarantee"]
-            stopper.guarantee = None if guarantee is None else Guarantee(**guarantee)
-        except (KeyError, TypeError) as error:
-            raise ConfigError(f"the saved guarantee cannot be used: {error}") from None
+        # States of version 1 do not tell a model of your own from a shipped one of the same name.
+        if forecaster is not None and model not in {stopper._model, forecaster.name if state["version"] == 1 else ""}:
+            raise ConfigError(f"the saved stopper forecasts with {shown(model)}, not with {stopper._model!r}")
+        if forecaster is None:
+            stopper._take_shipped(model)
         return stopper
+
+    def _take_shipped(self, model: str) -> None:
+        """Go on with a shipped model, which is loaded when it is needed; what it is told is looked at now."""
+        name, words = model_and_words(model)
+        self._model = name
+        if words:
+            try:
+                self.tell(words)
+            except InputError as error:
+                raise ConfigError(f"the saved stopper forecasts with {shown(model)}: {error}") from None
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        super()._restore(state)
+        given = state["guarantee"]
+        self.guarantee = None if given is None else guarantee_of(given)
 
 
 @cache
@@ -253,18 +300,24 @@ def _shipped(model: str) -> Forecaster:
     return Forecaster(model)
 
 
-def _count(count: int, what: str) -> int:
-    if not isinstance(count, (int, np.integer)) or count < 1:
-        raise InputError(f"{what}={count!r} must be a whole number, at least 1")
-    return int(count)
+def _saved_name(forecaster: Forecaster) -> str:
+    """What a state calls a model: its name, with a mark where a shipped model would be taken for it."""
+    source = getattr(forecaster.engine, "source", None)
+    own = source is None or source.model not in models()
+    return f"own:{forecaster.name}" if own and ships(forecaster.name) else forecaster.name
 
 
 def _shares(cutoffs: Sequence[float], check_every: int) -> list[float]:
     if check_every != 1:
-        raise InputError(f"check_every={check_every} and cutoffs={cutoffs} contradict each other; give one of them")
-    if len(cutoffs) == 0 or not all(0.0 < share < 1.0 for share in cutoffs):
-        raise InputError(f"cutoffs={cutoffs} must be shares of the horizon between 0 and 1, both excluded")
-    return sorted(float(share) for share in cutoffs)
+        told = f"check_every={check_every} and cutoffs={shown(cutoffs)}"
+        raise InputError(f"{told} contradict each other; give one of them")
+    try:
+        shares = [number(share, "cutoff") for share in cutoffs]
+    except TypeError:  # not a sequence at all
+        shares = []
+    if not shares or not all(0.0 < share < 1.0 for share in shares):
+        raise InputError(f"cutoffs={shown(cutoffs)} must be shares of the horizon between 0 and 1, both excluded")
+    return sorted(shares)
 
 
 class Patience(Search):
@@ -274,10 +327,7 @@ class Patience(Search):
     _settings = (*Search._settings, "k", "min_delta")
 
     def __init__(self, k: int, horizon: int, metric: Metric | str, *, min_delta: float = 0.0, **options: Any) -> None:
-        if not 0.0 <= min_delta < math.inf:
-            raise InputError(f"min_delta={min_delta} must be finite and not negative")
-        self.k = _count(k, "k")
-        self.min_delta = float(min_delta)
+        self.k, self.min_delta = count(k, "k"), not_negative(min_delta, "min_delta")
         super().__init__(horizon, metric, **options)
 
     def _judge(self, step: float) -> Decision:

@@ -9,6 +9,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from epochcast.logs import Skipped
 from epochcast.metric import Metric
 
 
@@ -16,7 +17,7 @@ class Verdict(Enum):
     """Where a run stands, the most hopeful first."""
 
     LEADING = "leading"  # it has the best value so far
-    RUNNING = "running"  # it may still beat the best
+    RUNNING = "running"  # it may still beat the best, or has too few values to tell
     FINISHED = "finished"  # it has reached the horizon
     HOPELESS = "hopeless"  # its chance to beat the best is too small
     DIVERGED = "diverged"  # its newest value is NaN or infinite
@@ -35,8 +36,9 @@ class Row:
     value: float | None = None  # the newest, as logged
     best: float | None = None  # the best value so far
     final: tuple[float, float, float] | None = None  # at the horizon: median, and low and high of a 90 % interval
-    probability: float | None = None  # that its value at the horizon beats the best of the other runs
-    note: str | None = None
+    probability: float | None = None  # that the best value it will reach beats the best of the other runs so far
+    note: str | None = None  # why it cannot be used
+    log_notes: tuple[str, ...] = ()  # what the reader of its log left out or changed
 
     @property
     def outlook(self) -> float | None:
@@ -55,6 +57,7 @@ class Row:
             "forecast": None if self.final is None else dict(zip(("median", "low", "high"), self.final, strict=True)),
             "probability": self.probability,
             "note": self.note,
+            "log_notes": list(self.log_notes),
         }
 
 
@@ -69,12 +72,18 @@ class Snapshot:
     best: float | None  # the best value so far, the one to beat
     notes: tuple[str, ...] = ()  # one sentence each
     problem: str | None = None  # why there is nothing to show
+    skipped: tuple[Skipped, ...] = ()  # files that were left out
 
     @property
     def counts(self) -> dict[Verdict, int]:
         """How many runs have each verdict, in the order of the verdicts."""
         counted = Counter(row.verdict for row in self.rows)
         return {verdict: counted[verdict] for verdict in Verdict if counted[verdict]}
+
+    @property
+    def probability_of(self) -> str:
+        """What the probability of a run is that of."""
+        return f"its best value by step {self.horizon} beats the best of the other runs so far"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
@@ -84,6 +93,8 @@ class Snapshot:
             "horizon": self.horizon,
             "best": self.best,
             "runs": [row.to_dict() for row in self.rows],
+            "probability_of": self.probability_of,
             "notes": list(self.notes),
+            "left_out": [{"path": str(skipped.path), "reason": skipped.reason} for skipped in self.skipped],
             "problem": self.problem,
         }

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 
 from rich.box import SIMPLE
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from epochcast.console import as_json as json_text
 from epochcast.errors import InputError
-from epochcast.logs.run import shown
+from epochcast.logs.run import printable, shown
 from epochcast.watch.snapshot import Row, Snapshot, Verdict
-from epochcast.watch.watcher import Watcher
+from epochcast.watch.watcher import FORECASTING, Watcher
 
 _STYLES = {
     Verdict.LEADING: "bold green",
@@ -29,37 +30,77 @@ _STYLES = {
 _HEADINGS = ("step", "now", "end", "90 % interval", "chance", "verdict")
 _GAP = 2  # between columns and around the table
 _SHORTEST_NAME = 8
-_LINES_AROUND = 8  # of a live table: title, heading, summary, notes and the line of the cursor
+_LINES_AROUND = 10  # of a live table: title, heading, summary, legend, notes, progress and the line of the cursor
 _FEWEST_ROWS = 3
+_BAR_WIDTH = 40
+_BETWEEN_BARS, _BETWEEN_TABLES = 0.05, 0.5  # seconds, while the first look goes on
 
 
 def show(watcher: Watcher, console: Console, *, interval: float, once: bool, as_json: bool) -> None:
     """Show the runs once, or until the user interrupts: as a table that is drawn again, or as lines of JSON."""
     if not 0.0 < interval < math.inf:
         raise InputError(f"interval={interval} must be a positive number of seconds")
+    on_screen = console.is_terminal and not as_json
     if once:
-        snapshot = watcher.refresh()
+        snapshot = _first_look(watcher, console) if on_screen else watcher.refresh()
+        if as_json or snapshot.problem is None:
+            _write(snapshot, console, as_json)
         if snapshot.problem is not None:
             raise InputError(snapshot.problem)
-        _write(snapshot, console, as_json)
         return
     try:
-        if as_json or not console.is_terminal:
+        if not on_screen:
             while True:
                 _write(watcher.refresh(), console, as_json)
                 time.sleep(interval)
+        _first_look(watcher, console)
         with Live(console=console, auto_refresh=False) as live:
             while True:
-                rows = max(_FEWEST_ROWS, console.height - _LINES_AROUND)
-                live.update(render(watcher.refresh(), console.width, most_rows=rows), refresh=True)
+                live.update(_fitting(watcher.refresh(), console), refresh=True)
                 time.sleep(interval)
     except KeyboardInterrupt:
         return
 
 
+def _first_look(watcher: Watcher, console: Console) -> Snapshot:
+    """Look at all runs under a bar and a table that fills; both are gone in the end."""
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        return watcher.refresh(_Filling(watcher, console, live))
+
+
+class _Filling:
+    """Draws how far the first look has got, and what it has found so far, but not so often that it takes longer."""
+
+    def __init__(self, watcher: Watcher, console: Console, live: Live) -> None:
+        self.watcher, self.console, self.live = watcher, console, live
+        self._table: RenderableType = Text()
+        self._next_bar = self._next_table = 0.0
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now < self._next_bar:
+            return
+        if what == FORECASTING and now >= self._next_table:
+            self._table = _fitting(self.watcher.snapshot(), self.console)
+            self._next_table = time.monotonic() + _BETWEEN_TABLES
+        self.live.update(Group(_bar(what, done, total), self._table), refresh=True)
+        self._next_bar = time.monotonic() + _BETWEEN_BARS
+
+
+def _bar(what: str, done: int, total: int) -> Table:
+    line = Table.grid(padding=(0, 1))
+    line.add_row(Text(what), ProgressBar(total, done, width=_BAR_WIDTH), Text(f"{done:,} of {total:,}"))
+    return line
+
+
+def _fitting(snapshot: Snapshot, console: Console) -> RenderableType:
+    """The table with as many rows as the terminal has room for."""
+    return render(snapshot, console.width, most_rows=max(_FEWEST_ROWS, console.height - _LINES_AROUND))
+
+
 def _write(snapshot: Snapshot, console: Console, as_json: bool) -> None:
     if as_json:
-        console.file.write(json.dumps(snapshot.to_dict(), allow_nan=False) + "\n")
+        console.file.write(json_text(snapshot.to_dict()) + "\n")
         console.file.flush()
     else:
         console.print(render(snapshot, console.width))
@@ -68,11 +109,13 @@ def _write(snapshot: Snapshot, console: Console, as_json: bool) -> None:
 def render(snapshot: Snapshot, width: int, most_rows: int | None = None) -> RenderableType:
     """The table, with a line of summary and the notes below; `most_rows` leaves out the runs with the worst outlook."""
     if snapshot.problem is not None:
-        return Text(snapshot.problem, style="yellow")
+        return Text(printable(snapshot.problem), style="yellow")
     rows = snapshot.rows[:most_rows]
     parts: list[RenderableType] = [_table(snapshot, rows, width)]
     parts.append(_summary(snapshot, hidden=len(snapshot.rows) - len(rows)))
-    parts += [Text(f"note: {note}", style="yellow") for note in snapshot.notes]
+    if any(row.probability is not None for row in rows):
+        parts.append(Text(f"chance: that {snapshot.probability_of}", style="dim"))
+    parts += [Text(f"note: {printable(note)}", style="yellow") for note in snapshot.notes]
     return Group(*parts)
 
 

@@ -14,6 +14,7 @@ from epochcast.errors import InputError, StrongContradictionWarning
 from epochcast.forecast import Forecast
 from epochcast.logs import Run, Series
 from epochcast.metric import Metric
+from epochcast.watch.chance import chance_of_best
 from epochcast.watch.snapshot import Verdict
 
 
@@ -21,8 +22,14 @@ from epochcast.watch.snapshot import Verdict
 class Group:
     """Runs that were forecast together."""
 
-    forecast: Forecast  # [run, 1]: at the horizon
-    finals: Array  # [run, 3]: median, low and high
+    forecast: Forecast  # [run, step]: at some steps up to the horizon
+    finals: Array  # [run, 3]: median, low and high at the horizon
+    shared: Array  # [run, step]: what all later values have in common
+    counts: Array  # [run, step]: how many of them a step stands for
+
+    def chances(self, best: Array) -> Array:
+        """For each run, the chance that the best value it will reach beats its own of `best`."""
+        return chance_of_best(self.forecast.prob_better(best), self.shared, self.counts)
 
 
 @dataclass

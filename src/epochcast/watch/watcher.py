@@ -5,21 +5,32 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 
-from epochcast.curve import Curves, check_horizon
-from epochcast.errors import EpochcastError, StrongContradictionWarning
+from epochcast.curve import Array, Curves, check_horizon
+from epochcast.errors import EpochcastError, InputError, StrongContradictionWarning
 from epochcast.forecaster import Forecaster
 from epochcast.logs import Findings, Run
 from epochcast.logs.growing import GrowingLogs
 from epochcast.logs.run import list_names, shown
 from epochcast.metric import Metric, as_metric
 from epochcast.runtime import Engine, StreamEngine
-from epochcast.stopping.decision import COVERAGE, Reason, chance_to_beat, check_confidence, reason_for
+from epochcast.stopping.checks import count, finite
+from epochcast.stopping.decision import (
+    COVERAGE,
+    MIN_SHARE,
+    MIN_STEPS,
+    Reason,
+    check_confidence,
+    reason_for,
+    too_early,
+)
+from epochcast.watch.chance import asked_steps, draws, next_place, shared_part
 from epochcast.watch.recall import MOST_BYTES, Recall
 from epochcast.watch.snapshot import Row, Snapshot, Verdict
 from epochcast.watch.watched import Group, Watched
@@ -34,13 +45,18 @@ _VERDICTS = {
 }
 
 
+READING, FORECASTING = "reading logs", "forecasting runs"  # what a look does
+Tell = Callable[[str, int, int], None]  # is told which of them is being done, how much of it is, and of how much
+
+
 class Watcher:
     """All runs below a directory, judged against each other.
 
     `column` names the metric in the logs, `metric` says of what kind it is. A run leads if it has the best value so
-    far; it is hopeless if the chance that its value at the horizon beats the best of the other runs is at most
-    1 - `confidence`. `best` is a further value to beat, known from elsewhere. Of runs that may grow, up to
-    `most_bytes` are kept in memory, so that only their new values cost anything at the next look.
+    far; it is hopeless if the chance that the best value it will reach up to the horizon beats the best of the other
+    runs so far is at most 1 - `confidence`, but not before it has `min_steps` values and has come to `min_share` of the
+    horizon. `best` is a further value to beat, known from elsewhere. Of runs that may grow, up to `most_bytes` are kept
+    in memory, so that only their new values cost anything at the next look.
     """
 
     def __init__(
@@ -52,6 +68,8 @@ class Watcher:
         *,
         confidence: float = 0.95,
         best: float | None = None,
+        min_steps: int = MIN_STEPS,
+        min_share: float = MIN_SHARE,
         step_column: str | None = None,
         forecaster: Forecaster | None = None,
         most_bytes: int = MOST_BYTES,
@@ -59,29 +77,46 @@ class Watcher:
         self.metric = as_metric(metric)
         check_horizon(Curves.of([]), horizon)
         check_confidence(confidence)
+        if not 0.0 <= min_share < 1.0:  # false for NaN too
+            raise InputError(f"min_share={min_share} must be a share of the horizon, 0 to less than 1")
         self.column = column
         self.horizon = int(horizon)
         self.confidence = confidence
-        self.known_best = best
+        self.known_best = None if best is None else finite(best, "best")
+        self.min_steps = count(min_steps, "min_steps")
+        self.min_share = min_share
         self.most_bytes = most_bytes
         self.logs = GrowingLogs(root, step_column=step_column)
         self.runs_forecast = 0  # so far, each time counted
         self._forecaster = forecaster
         self._recall: Recall | None = None
+        self._findings = Findings(self.logs.root)
         self._watched: dict[tuple[Path, str], Watched] = {}
 
-    def refresh(self) -> Snapshot:
-        """Read and forecast what has changed, and judge every run anew."""
-        findings = self.logs.read()
-        watched = [self._remembered(run) for run in findings if self.column in run.metrics]
+    def refresh(self, tell: Tell | None = None) -> Snapshot:
+        """Read and forecast what has changed, and judge every run anew.
+
+        That may take a while: `tell` is told how far it has got, and may ask for a `snapshot` meanwhile.
+        """
+        tell = tell or (lambda *_: None)
+        self._findings = self.logs.read(partial(tell, READING))
+        watched = [self._remembered(run) for run in self._findings if self.column in run.metrics]
         self._watched = {run.key: run for run in watched}
-        runs = list(self._watched.values())
-        self._forecast_all([run for run in runs if run.fixed_verdict(self.horizon) is None])
+        self._forecast_all(
+            [run for run in self._watched.values() if run.fixed_verdict(self.horizon) is None],
+            partial(tell, FORECASTING),
+        )
+        return self.snapshot()
+
+    def snapshot(self) -> Snapshot:
+        """The runs as far as they are known; those that are still to be forecast have no forecast."""
+        findings, runs = self._findings, list(self._watched.values())
         rows = tuple(sorted(self._rows(runs), key=self._order))
         best = self._best_of([self.known_best, *(row.best for row in rows)])
         problem = self._problem(findings, rows)
         notes = () if problem else tuple(self._notes(findings, runs))
-        return Snapshot(self.column, self.metric, self.horizon, rows, best, notes, problem)
+        skipped = tuple(findings.skipped)
+        return Snapshot(self.column, self.metric, self.horizon, rows, best, notes, problem, skipped)
 
     # --- forecasts -----------------------------------------------------------------------------------------------
 
@@ -89,7 +124,7 @@ class Watcher:
         known, series = self._watched.get((run.path, run.name)), run.metrics[self.column]
         return known if known is not None and known.holds(series) else Watched.of(run, series, self.metric)
 
-    def _forecast_all(self, open_runs: list[Watched]) -> None:
+    def _forecast_all(self, open_runs: list[Watched], advance: Callable[[int, int], None]) -> None:
         """Forecast those of the open runs that have changed."""
         if self._recall is not None:
             self._recall.forget_all_but({run.key for run in open_runs})
@@ -101,28 +136,37 @@ class Watcher:
         engine = self._forecaster.engine
         if self._recall is None and isinstance(engine, StreamEngine):
             self._recall = Recall(engine, self.most_bytes)
-        for group in _groups(changed, engine):
-            self._forecast(group, self._forecaster)
+        done = 0
+        for place, group in _groups(changed, engine, self.horizon):
+            self._forecast(group, asked_steps(place, self.horizon), self._forecaster)
+            done += len(group)
+            advance(done, len(changed))
 
-    def _forecast(self, runs: list[Watched], forecaster: Forecaster) -> None:
+    def _forecast(self, runs: list[Watched], at: Array, forecaster: Forecaster) -> None:
         """Forecast runs in one call; if that fails one by one, so that a bad one does not hide the others."""
         values, steps = [run.values for run in runs], [run.steps for run in runs]
         if self._recall is not None:
             forecaster = Forecaster.around(self._recall.about([run.key for run in runs]))
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):  # checked below
                 warnings.simplefilter("ignore", StrongContradictionWarning)  # it was noted when the run was read
-                forecast = forecaster.forecast(values, self.horizon, self.metric, steps, at=[self.horizon])
+                forecast = forecaster.forecast(values, self.horizon, self.metric, steps, at=at)
         except EpochcastError as error:
             if len(runs) == 1:
                 runs[0].error = str(error)
                 return
             for run in runs:
-                self._forecast([run], forecaster)
+                self._forecast([run], at, forecaster)
             return
-        group = Group(forecast, forecast.final.quantile(_LEVELS))
+        with np.errstate(over="ignore", invalid="ignore"):
+            shared = shared_part(forecast.normalised.variance())
+            finals = forecast.final.quantile(_LEVELS)
+        group = Group(forecast, finals, shared, np.stack([draws(run.steps, at) for run in runs]))
         for position, run in enumerate(runs):
-            run.group, run.position = group, position
+            if np.isfinite(group.finals[position]).all() and np.isfinite(shared[position]).all():
+                run.group, run.position = group, position
+            else:
+                run.error = f"values of {self.metric.name} up to {np.abs(run.values).max():g} are beyond its forecast"
         self.runs_forecast += len(runs)
 
     # --- judgement -----------------------------------------------------------------------------------------------
@@ -134,21 +178,29 @@ class Watcher:
         for run, best, rival, chance in zip(runs, bests, rivals, chances, strict=True):
             verdict, final = run.fixed_verdict(self.horizon), None
             if verdict is None and run.group is not None:
-                leads = best is not None and rival is not None and self._better(best, rival)
-                verdict = Verdict.RUNNING if chance is None else _VERDICTS[reason_for(chance, leads, self.confidence)]
+                verdict = self._verdict(run, best, rival, chance)
                 median, low, high = run.group.finals[run.position].tolist()
                 final = (median, low, high)
             yield Row(
                 name=run.run.name,
                 path=run.run.path,
-                verdict=verdict or Verdict.UNUSABLE,
+                verdict=verdict or Verdict.RUNNING,
                 step=float(run.series.steps[-1]) if len(run.series.steps) else None,
                 value=float(run.series.values[-1]) if len(run.series.steps) else None,
                 best=best,
                 final=final,
                 probability=chance if final else None,
                 note=run.error,
+                log_notes=run.run.notes,
             )
+
+    def _verdict(self, run: Watched, best: float | None, rival: float | None, chance: float | None) -> Verdict:
+        """The verdict on a run that goes on."""
+        if chance is None or best is None or rival is None:
+            return Verdict.RUNNING
+        verdict = _VERDICTS[reason_for(chance, self._better(best, rival), self.confidence)]
+        young = too_early(len(run.values), float(run.steps[-1]), self.horizon, self.min_steps, self.min_share)
+        return Verdict.RUNNING if verdict is Verdict.HOPELESS and young else verdict
 
     def _rivals(self, bests: list[float | None]) -> list[float | None]:
         """For each run, the best value of the others."""
@@ -166,7 +218,7 @@ class Watcher:
         for run, rival in zip(runs, rivals, strict=True):
             if run.group is not None and rival is not None:
                 targets[id(run.group)][run.position] = rival
-        chances = {key: chance_to_beat(group.forecast, targets[key], "final") for key, group in groups.items()}
+        chances = {key: group.chances(targets[key]) for key, group in groups.items()}
         return [
             None if run.group is None or rival is None else float(chances[id(run.group)][run.position])
             for run, rival in zip(runs, rivals, strict=True)
@@ -192,7 +244,7 @@ class Watcher:
     def _problem(self, findings: Findings, rows: tuple[Row, ...]) -> str | None:
         if not findings:
             reasons = "".join(f"; {skipped.path}: {skipped.reason}" for skipped in findings.skipped[:3])
-            return f"no training logs below {findings.path} (CSV, JSON lines, TensorBoard, MLflow){reasons}"
+            return f"no training logs below {findings.path} (CSV, JSON lines, TensorBoard, MLflow, W&B){reasons}"
         if not rows:
             names = list_names({name for run in findings for name in run.metrics})
             return f"no run below {findings.path} has {shown(self.column)}; they have {names}"
@@ -206,9 +258,13 @@ class Watcher:
         if findings.skipped:
             first = findings.skipped[0]
             files = f"{len(findings.skipped)} file{'s' * (len(findings.skipped) > 1)}"
-            yield f"{files} left out, such as {first.path}: {first.reason}"
+            others = "; --json names them all" if len(findings.skipped) > 1 else ""
+            yield f"{files} left out, such as {first.path}: {first.reason}{others}"
         if bad := [run for run in runs if run.error is not None]:
             yield f"{_count(len(bad))} cannot be used, such as {shown(bad[0].run.name)}: {bad[0].error}"
+        if again := [run for run in runs if self.column in run.run.restarted]:
+            first_name = shown(again[0].run.name)
+            yield f"{_count(len(again))} started again, such as {first_name}: only the last attempt is shown"
         if wrong := sum(run.contradicts for run in runs):
             better = "smaller" if self.metric.minimize else "larger"
             yield (
@@ -217,23 +273,24 @@ class Watcher:
             )
 
 
-def _groups(runs: Iterable[Watched], engine: Engine) -> Iterator[list[Watched]]:
-    """Runs that are forecast in one call.
+def _groups(runs: Iterable[Watched], engine: Engine, horizon: int) -> Iterator[tuple[int, list[Watched]]]:
+    """Runs that are forecast in one call, and the step from which on.
 
-    They are of about the same length, and all with or all without a value at step 0. An engine thins the runs of a call
-    alike, so they are those that it thins as much.
+    They stand at about the same step, are of about the same length, and all with or all without a value at step 0. An
+    engine thins the runs of a call alike, so they are those that it thins as much.
     """
     most, size = getattr(engine, "most_values", math.inf), _GROUP
     if isinstance(engine, StreamEngine):
         size = _RECALLED_GROUP
 
-    def kind(run: Watched) -> tuple[bool, int]:
-        return bool(run.steps[0] == 0.0), math.ceil(len(run.values) / most)
+    def kind(run: Watched) -> tuple[int, bool, int]:
+        place = next_place(float(run.steps[-1]), horizon)
+        return place, bool(run.steps[0] == 0.0), math.ceil(len(run.values) / most)
 
-    for _, alike in groupby(sorted(runs, key=lambda run: (kind(run), len(run.values))), kind):
+    for (place, *_), alike in groupby(sorted(runs, key=lambda run: (kind(run), len(run.values))), kind):
         ordered = list(alike)
         for start in range(0, len(ordered), size):
-            yield ordered[start : start + size]
+            yield place, ordered[start : start + size]
 
 
 def _count(runs: int) -> str:

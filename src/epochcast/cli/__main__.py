@@ -1,0 +1,5 @@
+"""`python -m epochcast.cli`: the same as `epochcast`."""
+
+from epochcast.cli import main
+
+main()

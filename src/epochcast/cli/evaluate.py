@@ -1,0 +1,146 @@
+"""`epochcast evaluate`: how good the forecasts are on finished runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from epochcast.cli.metric import MetricWords
+from epochcast.cli.options import HardOption, JsonOption, MinimizeOption, ModelOption, SoftOption, whole
+from epochcast.console import as_json as json_text
+from epochcast.console import floats, make_folder, progress, words
+from epochcast.metric import Metric
+
+MetricOption = Annotated[
+    str | None, typer.Option("--metric", help="which metric of the files to take, by its name there")
+]
+KindOption = Annotated[
+    str | None, typer.Option("--kind", help="what a column of logs measures: accuracy, log_loss, ...")
+]
+SkipBadOption = Annotated[bool, typer.Option("--skip-bad", help="leave out and list what cannot be read")]
+
+
+def evaluate_real(
+    data: Annotated[
+        list[str] | None,
+        typer.Option(help="a collection, a folder of them or of logs, or digits_bench (the default); may be repeated"),
+    ] = None,
+    engines: Annotated[str, typer.Option(help="models, baselines, samplers; the first is compared with the others")] = (
+        "default,last-value,power-law,empirical-gp"
+    ),
+    curves: Annotated[int, typer.Option(help="curves of each collection, drawn at random")] = 5_000,
+    cutoffs: Annotated[str, typer.Option(help="shares of the horizon that are seen")] = "0.1,0.2,0.4,0.8",
+    benchmarks: Annotated[str, typer.Option(help="only these collections, separated by commas")] = "",
+    sampler_curves: Annotated[int, typer.Option(help="of these curves, how many samplers work on")] = 40,
+    sampled_on: Annotated[str, typer.Option(help="collections that samplers work on; all by default")] = "",
+    metric: MetricOption = None,
+    kind: KindOption = None,
+    minimize: MinimizeOption = None,
+    hard: HardOption = None,
+    soft: SoftOption = None,
+    horizon: Annotated[
+        int | None,
+        typer.Option(
+            parser=whole,
+            metavar="INTEGER",
+            help="of logs: the step at which runs were to end; each one's own last by default",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="seed of the curves")] = 0,
+    jobs: Annotated[int, typer.Option(help="processes to compute with")] = 1,
+    cache: Annotated[Path | None, typer.Option(help="file of finished scores, to go on from")] = None,
+    out: Annotated[Path | None, typer.Option(help="folder for the report and its pictures")] = None,
+    skip_bad: SkipBadOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Score forecasts of real curves: likelihood, error, CRPS, coverage and ranks at every cutoff."""
+    from epochcast.experiments.real_command import Request, report, study
+    from epochcast.experiments.real_study import Plan
+
+    plan = Plan(tuple(words(engines)), tuple(floats(cutoffs)), curves, sampler_curves, tuple(words(sampled_on)), seed)
+    measured = _measured(metric, kind, minimize, hard, soft)
+    make_folder(out)
+    paths, chosen = tuple(data or ["digits_bench"]), tuple(words(benchmarks))
+    with progress("scoring") as advance:
+        findings = study(Request(paths, plan, chosen, metric, measured, skip_bad, horizon), cache, jobs, advance)
+    for line in (*(f"left out {item}" for item in findings.left_out), *findings.used()):
+        typer.echo(line, err=True)
+    if out is not None:
+        with progress("drawing"):
+            written = report(findings, out)
+        typer.echo(f"wrote {written}", err=True)
+    if as_json:
+        typer.echo(json_text([row.to_dict() for row in findings.rows]))
+    else:
+        Console().print(*findings.tables())
+
+
+def evaluate_stopping(
+    data: Annotated[
+        Path, typer.Option(help="a folder of collections or of logs, one file of any known format, or digits_bench")
+    ],
+    model: ModelOption = "default",
+    benchmarks: Annotated[
+        str | None, typer.Option(help="collections of the folder; lcbench, taskset and nasbench201 where it has them")
+    ] = None,
+    tasks: Annotated[str, typer.Option(help="only these tasks, separated by commas")] = "",
+    metric: MetricOption = None,
+    kind: KindOption = None,
+    minimize: MinimizeOption = None,
+    hard: HardOption = None,
+    soft: SoftOption = None,
+    horizon: Annotated[
+        int | None,
+        typer.Option(
+            parser=whole,
+            metavar="INTEGER",
+            help="of logs: the step at which runs were to end; that of the longest by default",
+        ),
+    ] = None,
+    confidence: Annotated[str, typer.Option(help="confidences of the rule")] = "0.9,0.95,0.99,0.999",
+    orders: Annotated[int, typer.Option(help="random orders of the runs, per task")] = 40,
+    curves: Annotated[int | None, typer.Option(help="runs per task, drawn at random; all by default")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="seed of the orders")] = 0,
+    cache: Annotated[Path | None, typer.Option(help="file of finished tasks, to go on from")] = None,
+    jobs: Annotated[int, typer.Option(help="processes to compute with")] = 1,
+    out: Annotated[Path | None, typer.Option(help="folder for the tables and pictures")] = None,
+    skip_bad: SkipBadOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Replay model selection on finished runs: what stopping rules save, and how often they err."""
+    from epochcast.experiments.harness import Store, Workers
+    from epochcast.experiments.stopping import Settings
+    from epochcast.experiments.stopping_report import summary_table, write
+    from epochcast.experiments.stopping_study import Source, run, tasks_of, used
+
+    settings = Settings(orders, confidences=tuple(floats(confidence)), curves=curves, seed=seed)
+    measured = _measured(metric, kind, minimize, hard, soft)
+    make_folder(out)
+    names = None if benchmarks is None else words(benchmarks)
+    store = None if cache is None else Store(cache)
+    with progress(f"{model} on the tasks") as advance:
+        found = Source(data, names, metric, measured, horizon, skip_bad).read()
+        replayed = tasks_of([curves for part in found for curves in part.sets], settings, words(tasks))
+        results = run(replayed, model, settings, store, Workers(jobs), advance)
+    left_out = [f"left out {item}" for part in found for item in part.skipped]
+    for line in (*left_out, *used(replayed)):
+        typer.echo(line, err=True)
+    if out is not None:
+        with progress("drawing"):
+            write(results, out)
+        typer.echo(f"wrote {out}", err=True)
+    if as_json:
+        typer.echo(json_text([row.to_dict() for result in results for row in result.rows]))
+    else:
+        typer.echo(summary_table(results))
+
+
+def _measured(
+    metric: str | None, kind: str | None, minimize: bool | None, hard: str | None, soft: str | None
+) -> Metric | None:
+    """What a column of logs measures, where the options say it."""
+    told = MetricWords(kind, minimize, hard, soft)
+    return told.metric(metric or "metric", "--kind") if told.given else None

@@ -1,0 +1,176 @@
+"""`epochcast forecast`: the rest of one run."""
+
+from __future__ import annotations
+
+import io
+import os
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated, Any, TextIO
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from epochcast.cli.metric import MetricWords, reading
+from epochcast.cli.options import (
+    HardOption,
+    HorizonOption,
+    JsonOption,
+    MinimizeOption,
+    ModelOption,
+    ScheduleOption,
+    SoftOption,
+    StepColumnOption,
+    number,
+    whole,
+)
+from epochcast.console import as_json as json_text
+from epochcast.console import floats, progress
+from epochcast.curve import Array
+from epochcast.errors import InputError
+from epochcast.forecast import Forecast
+from epochcast.forecaster import Forecaster, model_and_words
+from epochcast.logs import Column, read_column
+from epochcast.logs.csv import PLAIN_COLUMN
+from epochcast.plots import check_picture, save_picture
+from epochcast.terminal import fan_chart
+
+_NARROWEST, _WIDEST, _MARGIN = 20, 90, 12  # of a chart, in characters
+_SAMPLERS = ("exact", "mcmc-pp", "mcmc-op")  # they take seconds
+
+CutoffOption = Annotated[
+    int | None,
+    typer.Option(parser=whole, metavar="INTEGER", help="use only the first values; the rest is drawn as the truth"),
+]
+
+
+def forecast(
+    source: Annotated[
+        str, typer.Argument(help="a log file, a file of plain numbers, the numbers themselves, or - for standard input")
+    ],
+    horizon: HorizonOption,
+    metric: Annotated[
+        str | None,
+        typer.Option(help="accuracy, error, log_loss, ...; append % for percentages; by default what the column says"),
+    ] = None,
+    column: Annotated[str | None, typer.Option(help="the column to forecast, if the file has several")] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="as for watch: accuracy, log_loss, ..., if --metric names the column")
+    ] = None,
+    run: Annotated[str | None, typer.Option(help="the run to forecast, if there are several")] = None,
+    step_column: StepColumnOption = None,
+    minimize: MinimizeOption = None,
+    hard: HardOption = None,
+    soft: SoftOption = None,
+    cutoff: CutoffOption = None,
+    untrained: Annotated[
+        float | None,
+        typer.Option(parser=number, metavar="NUMBER", help="the metric of the untrained model, for losses"),
+    ] = None,
+    best: Annotated[
+        float | None, typer.Option(parser=number, metavar="NUMBER", help="report the probability to beat this")
+    ] = None,
+    missing: Annotated[str, typer.Option(help="what to do with NaN: error or drop")] = "error",
+    schedule: ScheduleOption = None,
+    model: ModelOption = "default",
+    plot: Annotated[Path | None, typer.Option(help="write a fan chart to this file")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Forecast the rest of a run from its first values."""
+    if plot is not None:
+        check_picture(plot)
+    if kind is not None:
+        if column is not None:
+            raise InputError(f"with --kind, --metric {metric} names the column; leave --column {column} out")
+        column, metric = metric, kind
+    series = _checked(read_column(_readable(source), column, step_column=step_column, run=run), source, cutoff)
+    told = MetricWords(metric, minimize, hard, soft)
+    measured = told.metric(series.name)
+    slow = model_and_words(model)[0] in _SAMPLERS
+    seen: dict[str, Any] = {"values": series.values[:cutoff], "steps": series.steps[:cutoff], "missing": missing}
+    with progress(f"sampling with {model}") if slow else nullcontext():
+        forecaster = Forecaster(model, schedule=schedule)
+        result = forecaster.forecast(horizon=horizon, metric=measured, untrained=untrained, **seen)
+    notes = [*_notes_on_steps(series), *([] if told.given else [reading(series.name, measured)]), *series.run.notes]
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
+    came = cutoff is not None and cutoff < len(series.values)
+    truth = (series.steps[cutoff:], series.values[cutoff:]) if came else None
+    if plot is not None:
+        _save_plot(result, plot, series.values if truth else None)
+    if as_json:
+        typer.echo(json_text(_answer(result, series, notes, best)))
+    else:
+        show(result, truth, best)
+
+
+def _checked(series: Column, source: str, cutoff: int | None) -> Column:
+    if len(series.values) == 0:
+        raise InputError(f"{source} holds no values in column {series.name!r}")
+    if cutoff is not None and not 1 <= cutoff <= len(series.values):
+        raise InputError(f"cutoff={cutoff} must be between 1 and the {len(series.values)} values of {source}")
+    return series
+
+
+def _readable(source: str) -> str | TextIO:
+    """The source, or a stream of the numbers that stand in its place: `epochcast forecast 0.5,0.6,0.7`."""
+    if source == "-" or os.path.lexists(source):
+        return source
+    numbers = source.replace(",", " ").split()
+    try:
+        floats(",".join(numbers))
+    except InputError:
+        return source
+    stream = io.StringIO(" ".join(numbers) + "\n")
+    stream.name = "the command line"  # as files have it, for messages
+    return stream if len(numbers) > 1 else source
+
+
+def _notes_on_steps(series: Column) -> list[str]:
+    if series.run.step_name is not None:
+        return [f"steps are counted by column {series.run.step_name!r}"]
+    if series.name == PLAIN_COLUMN:
+        return []
+    return ["no column counts the steps, so values belong to steps 1, 2, 3, ...; --step-column names one"]
+
+
+def _answer(result: Forecast, series: Column, notes: list[str], best: float | None) -> dict[str, object]:
+    answer = result.to_dict()
+    return {
+        **answer,
+        "column": series.name,
+        "step_column": series.run.step_name,
+        "notes": [*notes, *answer["notes"]],
+        **({} if best is None else {"prob_better": result.prob_better(best).tolist()}),
+    }
+
+
+def show(result: Forecast, truth: tuple[Array, Array] | None, best: float | None) -> None:
+    """A fan chart for the terminal, and what to expect at the horizon."""
+    console = Console(highlight=False)
+    width = min(max(console.width - _MARGIN, _NARROWEST), _WIDEST)
+    bands = {band: result.interval(band) for band in (0.95, 0.8, 0.5)}
+    seen = (result.observed.steps[0], result.observed.values[0])
+    console.print(fan_chart(result.steps, result.median(), bands, seen, truth=truth, width=width))
+    final = result.final
+    low, high = final.interval(0.9)
+    console.print(f"\n{result.metric.name} at step {result.horizon}: ", end="", markup=False)
+    console.print(f"[bold]{final.median():.4g}[/bold]   90 % between {low:.4g} and {high:.4g}", end="")
+    console.print(f"   what came: {truth[1][-1]:.4g}" if truth is not None else "")
+    if best is not None:
+        chance = float(np.max(result.prob_better(best)))
+        console.print(f"probability to beat {best:g} at some step: at least {chance:.1%}; at the end: ", end="")
+        console.print(f"{float(final.prob_better(best)):.1%}")
+    for note in result.notes:
+        console.print(f"note: {note}", style="yellow", markup=False)
+    console.print()
+
+
+def _save_plot(result: Forecast, path: Path, truth: Array | None) -> None:
+    from matplotlib.figure import Figure
+
+    # Not pyplot: a figure of our own needs no display.
+    figure = Figure(figsize=(7.5, 4.2), layout="constrained")
+    result.plot(figure.subplots(), truth=truth)
+    save_picture(figure, path, dpi=150)

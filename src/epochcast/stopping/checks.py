@@ -1,0 +1,76 @@
+"""Settings and values of a search, checked: a wrong type is an `InputError` that names what was given."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from typing import Any
+
+import numpy as np
+
+from epochcast.errors import InputError
+
+MOST_STEPS = 10**15  # of a run: beyond, floats no longer tell one step from the next
+
+
+def shown(item: Any) -> str:
+    """A short text for an error message, whatever the item is."""
+    try:
+        return reprlib.repr(item)
+    except Exception:  # an int of 5,000 digits, a list nested too deep, an object that cannot say what it is
+        return f"<{type(item).__name__}>"
+
+
+def number(item: Any, what: str) -> float:
+    """A float from any kind of number; text and truth values are mistakes that should be seen."""
+    if not isinstance(item, (str, bytes, bool, np.bool_)):
+        try:
+            return float(item)
+        except OverflowError:
+            raise InputError(f"{what}={shown(item)} is too large") from None
+        except Exception:  # numbers of other libraries fail each in a way of their own
+            pass
+    raise InputError(f"{what}={shown(item)} is not a number")
+
+
+def finite(item: Any, what: str) -> float:
+    value = number(item, what)
+    if not math.isfinite(value):
+        raise InputError(f"{what}={value} must be finite")
+    return value
+
+
+def not_negative(item: Any, what: str) -> float:
+    value = number(item, what)
+    if not 0.0 <= value < math.inf:  # false for NaN too
+        raise InputError(f"{what}={value} must be finite and not negative")
+    return value
+
+
+def count(item: Any, what: str, least: int = 1) -> int:
+    """A whole number of things."""
+    whole = isinstance(item, (int, np.integer)) and not isinstance(item, bool)
+    if not whole or not least <= item <= MOST_STEPS:
+        raise InputError(f"{what}={shown(item)} must be a whole number, {least} to {MOST_STEPS:g}")
+    return int(item)
+
+
+def horizon_of(item: Any) -> int:
+    """The last step of a run; 50.0 will do, 50.5 will not."""
+    value = number(item, "horizon")
+    if not (value.is_integer() and 2 <= value <= MOST_STEPS):  # false for NaN and infinity too
+        raise InputError(f"horizon={shown(item)} must be a whole number of steps, 2 to {MOST_STEPS:g}")
+    return int(value)
+
+
+def flag(item: Any, what: str) -> bool:
+    if not isinstance(item, (bool, np.bool_)):
+        raise InputError(f"{what}={shown(item)} must be True or False")
+    return bool(item)
+
+
+def choice(item: Any, what: str, known: tuple[str, ...]) -> str:
+    """One of some words."""
+    if not isinstance(item, str) or item not in known:
+        raise InputError(f"{what}={shown(item)} is unknown; choose {' or '.join(map(repr, known))}")
+    return str(item)

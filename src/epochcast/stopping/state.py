@@ -1,0 +1,159 @@
+"""The saved state of a search, read with suspicion: what `to_json` would not have written is a `ConfigError`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+
+from epochcast.errors import ConfigError
+from epochcast.metric import Metric
+from epochcast.stopping.checks import choice, count, finite, flag, not_negative, number, shown
+from epochcast.stopping.decision import TARGETS, Decision, Reason, Target
+from epochcast.stopping.record import RunRecord
+
+VERSION = 2
+_READABLE = (1, 2)  # in version 1 `final` of a run was what counted of it
+_JUDGED = (Reason.UNLIKELY, Reason.PROMISING, Reason.LEADING)  # reasons that name the value to beat
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def parsed(text: str, rule: str) -> dict[str, Any]:
+    """A saved state, checked to be one of this rule and of a version that can be read."""
+    try:
+        state = json.loads(text, parse_constant=_refuse_constant)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(f"the saved state is not JSON that can be read: {error}") from None
+    known = isinstance(state, dict) and state.get("rule") == rule
+    if not known or type(state.get("version")) is not int or state["version"] not in _READABLE:
+        raise ConfigError(f"this is not the saved state of a {rule} (version {VERSION})")
+    return dict(state)
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is no number")
+
+
+def fields(data: Any, names: Iterable[str], what: str) -> dict[str, Any]:
+    """A mapping with these keys and no others."""
+    if not isinstance(data, dict):
+        raise ConfigError(f"{what} is {shown(data)}, not a mapping")
+    wanted = set(names)
+    if data.keys() != wanted:
+        raise ConfigError(f"{what} has the keys {shown(sorted(data))}, not {sorted(wanted)}")
+    return data
+
+
+def listed(data: Any, what: str) -> list[Any]:
+    if not isinstance(data, list):
+        raise ConfigError(f"{what} is {shown(data)}, not a list")
+    return data
+
+
+def known(number: Any, what: str) -> float | None:
+    """A finite number, or None."""
+    return None if number is None else finite(number, what)
+
+
+def reason_of(name: Any) -> Reason:
+    return Reason(choice(name, "reason", tuple(reason.value for reason in Reason)))
+
+
+def seen_of(state: dict[str, Any], horizon: int, over: bool) -> tuple[list[float], list[Any]]:
+    """Steps and values of the run under way: as many of the one as of the other, and before the horizon unless over."""
+    steps = [not_negative(step, "step") for step in listed(state.get("steps"), "steps")]
+    values = listed(state.get("values"), "values")
+    if len(steps) != len(values):
+        raise ConfigError(f"{len(steps)} steps and {len(values)} values do not belong together")
+    if any(later <= step for step, later in pairwise(steps)):
+        raise ConfigError("the steps do not rise")
+    if steps and (steps[-1] > horizon or (steps[-1] == horizon and not over)):
+        raise ConfigError(f"step {steps[-1]:g} does not come before horizon={horizon}")
+    return steps, values
+
+
+def record_of(data: Any, version: int, target: Target) -> RunRecord:
+    """A run that is over, from either version."""
+    names = {"values", "last_step", "best", "final", "stopped", "reason"} | ({"outcome"} if version > 1 else set())
+    run = dict(fields(data, names, "a run"))
+    reason = reason_of(run["reason"])
+    if version == 1:
+        run["outcome"] = run["final"]
+        if reason is Reason.FINISHED and target == "any":
+            run["final"] = None  # the best value stood in its place, and the last one was not kept
+    record = RunRecord(
+        values=count(run["values"], "values", least=0),
+        last_step=not_negative(run["last_step"], "last_step"),
+        best=known(run["best"], "best"),
+        final=known(run["final"], "final"),
+        stopped=flag(run["stopped"], "stopped"),
+        reason=reason,
+        outcome=known(run["outcome"], "outcome"),
+    )
+    if record.stopped and not reason.stops:
+        raise ConfigError(f"a run is said to be stopped, but no run is stopped for {reason.value!r}")
+    return record
+
+
+def decision_of(data: Any, horizon: int, target: Target) -> Decision:
+    """The newest decision, which must be about a run of this horizon and target."""
+    names = ("stop", "probability", "best", "reason", "final", "step", "horizon", "target")
+    given = fields(data, names, "the last decision")
+    reason, stop = reason_of(given["reason"]), flag(given["stop"], "stop")
+    probability, best = known(given["probability"], "probability"), known(given["best"], "best")
+    if count(given["horizon"], "horizon") != horizon or choice(given["target"], "target", TARGETS) != target:
+        raise ConfigError("the last decision is about a run of another horizon or target")
+    if (stop and not reason.stops) or (reason in _JUDGED and None in (probability, best)):
+        raise ConfigError(f"the last decision does not go with its reason {reason.value!r}")
+    if probability is not None and not 0.0 <= probability <= 1.0:
+        raise ConfigError(f"probability={probability} must lie between 0 and 1")
+    step = not_negative(given["step"], "step")
+    return Decision(stop, probability, best, reason, _interval(given["final"]), step, horizon, target)
+
+
+def _interval(data: Any) -> tuple[float, float, float] | None:
+    if data is None:
+        return None
+    numbers = [finite(item, "final") for item in listed(data, "final")]
+    if len(numbers) != 3:
+        raise ConfigError(f"final has {len(numbers)} numbers, not 3")
+    return numbers[0], numbers[1], numbers[2]
+
+
+# --- metrics ----------------------------------------------------------------------------------------------------------
+
+
+def metric_to_dict(metric: Metric) -> dict[str, Any]:
+    # JSON knows no infinity: None stands for it. Nor does it know the numbers and truth values of numpy.
+    return {
+        "name": str(metric.name),
+        "minimize": bool(metric.minimize),
+        "hard": [bound if math.isfinite(bound) else None for bound in metric.hard],
+        "soft": None if metric.soft is None else list(metric.soft),
+        "transform": bool(metric.transform),
+    }
+
+
+def metric_of(data: Any) -> Metric:
+    given = fields(data, ("name", "minimize", "hard", "soft", "transform"), "the metric")
+    if not isinstance(given["name"], str):
+        raise ConfigError(f"the metric's name is {shown(given['name'])}, not text")
+    bounds = listed(given["hard"], "hard")
+    if len(bounds) != 2:
+        raise ConfigError(f"hard has {len(bounds)} bounds, not 2")
+    low, high = (
+        infinity if bound is None else number(bound, "hard")
+        for bound, infinity in zip(bounds, (-math.inf, math.inf), strict=True)
+    )
+    soft = None if given["soft"] is None else tuple(number(bound, "soft") for bound in listed(given["soft"], "soft"))
+    return Metric(
+        name=given["name"],
+        minimize=flag(given["minimize"], "minimize"),
+        hard=(low, high),
+        soft=soft,  # type: ignore[arg-type]  # Metric says how many there must be
+        transform=flag(given["transform"], "transform"),
+    )

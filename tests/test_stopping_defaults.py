@@ -1,0 +1,123 @@
+"""From when on a run may be stopped: one default everywhere, under which good runs live."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import epochcast as ec
+from epochcast.benchmarks import CurveSet, load
+from epochcast.errors import MissingExtraError
+from epochcast.integrations.base import StopperCallback
+from epochcast.integrations.trials import Trials
+from epochcast.metric import Metric
+from epochcast.stopping import MIN_SHARE, MIN_STEPS, Stopper
+from epochcast.stopping.decision import too_early
+
+RUNS = Path(ec.__file__).parent / "data" / "runs"
+CALLBACKS = ("catboost", "keras", "lightgbm", "lightning", "skorch", "transformers", "xgboost")
+SETTINGS = {"min_steps": MIN_STEPS, "min_share": MIN_SHARE}
+
+
+def classes_of(framework: str) -> list[type]:
+    """The classes that an integration offers; it is left out where its framework is not installed."""
+    try:
+        module = importlib.import_module(f"epochcast.integrations.{framework}")
+    except MissingExtraError as error:
+        pytest.skip(str(error))
+    return [item for item in vars(module).values() if inspect.isclass(item) and item.__module__ == module.__name__]
+
+
+def test_default_of_the_stopper_is_the_one_that_is_defined() -> None:
+    signature = inspect.signature(Stopper)
+    assert {name: signature.parameters[name].default for name in SETTINGS} == SETTINGS
+    signature = inspect.signature(too_early)
+    assert {name: signature.parameters[name].default for name in SETTINGS} == SETTINGS
+    stopper = Stopper(50, "accuracy")
+    assert {name: getattr(stopper, name) for name in SETTINGS} == SETTINGS
+
+
+@pytest.mark.parametrize("framework", [*CALLBACKS, "optuna", "ray_tune", "syne_tune"])
+def test_default_of_no_integration_is_its_own(framework: str) -> None:
+    for integration in classes_of(framework):
+        assert not SETTINGS.keys() & inspect.signature(integration).parameters.keys()  # handed on to the stopper
+
+
+@pytest.mark.parametrize("framework", CALLBACKS)
+def test_default_of_each_callback_is_that_of_the_stopper(framework: str) -> None:
+    (callback,) = (item("accuracy", horizon=50) for item in classes_of(framework) if issubclass(item, StopperCallback))
+    callback.begin(50)
+    stopper = callback._ready(None)
+    assert {name: getattr(stopper, name) for name in SETTINGS} == SETTINGS
+
+
+def test_default_of_searches_is_that_of_the_stopper() -> None:
+    stopper = Trials(50, "accuracy")._new_stopper()
+    assert {name: getattr(stopper, name) for name in SETTINGS} == SETTINGS
+
+
+@pytest.mark.parametrize(
+    ("values", "step", "horizon", "early"),
+    [
+        (3, 3, 10, True),
+        (4, 4, 10, False),
+        (4, 4, 41, True),
+        (5, 5, 50, False),
+        (5, 0.3, 3, False),  # 0.1 x 3 is more than 0.3 in binary
+        (900, 900.0, 10_000, True),
+        (4, 1_000.0, 10_000, False),
+    ],
+)
+def test_too_early_is_before_the_fourth_value_or_the_tenth_part(
+    values: int, step: float, horizon: int, early: bool
+) -> None:
+    assert too_early(values, step, horizon) is early
+
+
+def test_digits_run_that_will_win_is_not_stopped_at_its_second_value() -> None:
+    losses = np.loadtxt(RUNS / "digits_mlp.csv", delimiter=",", skiprows=1, usecols=1)[:30]  # 2.26, 2.07, ... 0.17
+    options: dict[str, Any] = {"horizon": len(losses), "metric": "log_loss", "best": 0.2}
+    eager, usual = Stopper(**options, min_steps=2, min_share=0.0), Stopper(**options)
+    verdicts = [(eager.update(step, value), usual.update(step, value)) for step, value in enumerate(losses, start=1)]
+    assert verdicts[1][0].stop  # what the default was
+    assert min(losses) < 0.2
+    assert not any(decision.stop for _, decision in verdicts)
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    path = Path(__file__).parents[1] / "scripts" / "wrong_stops.py"
+    spec = importlib.util.spec_from_file_location("wrong_stops", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_searches_on_digits_have_few_wrong_stops_where_two_values_have_many(script: ModuleType) -> None:
+    losses = load("digits_bench").sets[1]
+    task = script.Task.of(losses, "digits", ec.Forecaster(), 60)
+    eager, usual = script.outcomes(task, 20, [(2, 0.0), (MIN_STEPS, MIN_SHARE)])
+    assert usual.wrong < 0.05 * usual.stops
+    assert eager.wrong > 2 * usual.wrong
+    assert usual.speedup > 1.5
+
+
+def test_runs_with_steps_of_their_own_are_held_to_the_same_rule(script: ModuleType) -> None:
+    even = CurveSet.of("even", np.exp(-0.1 * np.arange(12.0)) * [[1.0], [0.9], [1.1]], Metric.named("loss"))
+    regular = script.Task.of(even, "even", ec.Forecaster("stream"), 3)
+    uneven = script.Task._uneven(even, "even", ec.Forecaster("stream"))
+    np.testing.assert_allclose(uneven.reach[:, :-1], regular.reach[:, :-1], rtol=1e-4)
+    pool = script.Pool.of(regular.values, regular.minimize)
+    checked = np.isfinite(regular.limits(pool, 2, 0.5).table)
+    assert checked.tolist() == [[False] * 5 + [True] * 6 + [False]] * 3
