@@ -134,7 +134,7 @@ def ask_prior(
 def rows_of(answer: Answer) -> list[tuple[float, float, str, int]]:
     """Difference, its standard error, ingredient and curves, the most unwelcome ingredient first."""
     rows = []
-    for name in real.RealPriorConfig.__dataclass_fields__:
+    for name in real.RealPriorConfig():
         with_it = answer.ingredients[name]
         whole = parent(name)
         without = ~with_it if whole is None else answer.ingredients[whole] & ~with_it

@@ -255,7 +255,7 @@ def prior_draw(
     group: Group, size: int, rng: np.random.Generator, config: real.RealPriorConfig
 ) -> tuple[real.RealDraw, NDArray[np.bool_]]:
     """A draw of the prior on the steps of a group, and which of its curves [curve] do not measure something else."""
-    draw = real.sample(size, rng, group.steps, group.steps[-1], replace(config, loss=float(group.kind == LOSS)))
+    draw = real.sample(size, rng, group.steps, group.steps[-1], config.but(loss=float(group.kind == LOSS)))
     return draw, draw.kinds != -group.kind
 
 

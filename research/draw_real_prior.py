@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -27,10 +26,12 @@ COLUMNS = 4
 AMOUNTS = np.geomspace(1.0, HORIZON, 18)  # of data, where curves are drawn against these
 COLORS = ("#0b5fa5", "#d1495b", "#66a182")
 
-BARE = real.RealPriorConfig(**dict.fromkeys(asdict(real.RealPriorConfig()), 0.0))
+BARE = real.RealPriorConfig.bare()
 SMOOTH: Rates = {"smooth": 1.0}
 AT_HORIZON: Rates = {"ends_at_horizon": 1.0, "gap": 1.0, "gap_noise": 1.0, "noise_follows_schedule": 1.0}
 COSINE: Rates = {"cosine": 1.0, "ends_at_horizon": 1.0}
+LOSS: Rates = {"smooth": 1.0, "loss": 1.0}
+TOKENS: Rates = {"loss": 1.0, "text_epochs": 1.0, "tame": 1.0, "ends_at_horizon": 1.0, "gap_tokens": 1.0}
 
 # What is set beside the ingredient itself, so that it shows.
 FIGURES: dict[str, dict[str, Rates]] = {
@@ -45,9 +46,13 @@ FIGURES: dict[str, dict[str, Rates]] = {
         "barely_moving": {"loss": 1.0},
         "barely_moving_accuracy": {},
         "quantised": {"barely_moving_accuracy": 1.0},
+        "text": {"loss": 1.0, "tame": 1.0},
+        "text_epochs": {"loss": 1.0, "tame": 1.0},
+        "unbounded": {},
     },
     "schedules": {
-        **dict.fromkeys(("cosine", "polynomial", "exponential", "drops", "restarts"), AT_HORIZON),
+        **dict.fromkeys(("cosine", "polynomial", "exponential", "drops", "restarts", "hold_decay"), AT_HORIZON),
+        **dict.fromkeys(("tokens_cosine", "tokens_polynomial", "tokens_hold_decay"), TOKENS),
     },
     "effects": {
         "ends_at_horizon": {"cosine": 1.0, "gap": 1.0, "gap_noise": 1.0},
@@ -58,12 +63,19 @@ FIGURES: dict[str, dict[str, Rates]] = {
         "gap": COSINE | SMOOTH | {"loss": 1.0},
         "gap_accuracy": COSINE | SMOOTH,
         "gap_noise": COSINE | {"gap": 1.0},
+        "gap_drops": SMOOTH | {"drops": 1.0, "ends_at_horizon": 1.0},
+        "gap_tokens": TOKENS | {"tokens_hold_decay": 1.0},
         "noise_follows_schedule": COSINE,
     },
     "shapes": {
         **dict.fromkeys(("second_decay", "second_wind", "slow_start", "slow_accuracy", "too_slow_accuracy"), SMOOTH),
         **dict.fromkeys(("counted_start", "delay", "late_accuracy", "stall"), SMOOTH),
-        "solved": SMOOTH | {"loss": 1.0},
+        "stays": SMOOTH,
+        "late_bloom": LOSS | {"paper_trend": 1.0},
+        "solved": LOSS,
+        **dict.fromkeys(("warped", "warped_long", "strayed"), LOSS | {"paper_trend": 1.0}),
+        "warped_tokens": TOKENS,
+        **dict.fromkeys(("memorising", "exploding"), LOSS),
         **dict.fromkeys(("paper_trend", "worsening", "bad_start", "far_start"), SMOOTH | {"loss": 1.0}),
         **dict.fromkeys(("too_slow", "overfitting"), SMOOTH | {"loss": 1.0}),
         "wild": COSINE | SMOOTH | {"loss": 1.0},
@@ -74,7 +86,17 @@ FIGURES: dict[str, dict[str, Rates]] = {
     },
     "noise": {
         name: {}
-        for name in ("tame", "smooth", "noise_decays", "noise_follows_error", "correlated", "heavy_tailed", "dips")
+        for name in (
+            "tame",
+            "smooth",
+            "noise_decays",
+            "noise_grows",
+            "noise_grows_long",
+            "noise_follows_error",
+            "correlated",
+            "heavy_tailed",
+            "dips",
+        )
     },
 }
 
@@ -114,7 +136,7 @@ ALONE = ("constant", "toggling", "barely_moving", "barely_moving_accuracy", "qua
 
 def curves(name: str, beside: Rates, steps: Array) -> Array:
     """Curves [curve, step] that have the ingredient; among the third that shows it most where that can be measured."""
-    config = replace(BARE, **{**beside, name: 1.0})
+    config = BARE.but(**{**beside, name: 1.0})
     values = real.sample(300, np.random.default_rng(len(name)), steps, HORIZON, config).noisy
     if name in ALONE:
         changes = (np.diff(values, axis=1) != 0.0).sum(axis=1)

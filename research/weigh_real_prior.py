@@ -125,7 +125,7 @@ def shares(sample: Sample, odds: Array) -> dict[str, float]:
     def total(name: str | None) -> float:
         return float(odds.sum() if name is None else odds[sample.ingredients[name]].sum())
 
-    rated = real.RealPriorConfig.__dataclass_fields__
+    rated = real.RealPriorConfig()
     return {name: total(name) / max(total(parent(name)), 1e-12) for name in sample.ingredients if name in rated}
 
 

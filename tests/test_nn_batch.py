@@ -100,11 +100,11 @@ def test_shorter_runs_come_in_larger_batches():
 
 
 def test_own_prior_trains_a_model_of_its_own(own_prior):
-    trainer = _trainer("real", prior=f"{own_prior}:sampler", curves=16 * 6, batch=16)
+    trainer = _trainer("real", prior=f"{own_prior}:sampler", curves=16 * 8, batch=16)
     losses = []
     trainer.run(report=lambda t: losses.append(t.loss))
     assert np.isfinite(losses).all()
-    assert losses[-1] < losses[0]
+    assert np.mean(losses[-3:]) < np.mean(losses[:3])  # plans differ from step to step
 
 
 @pytest.mark.parametrize("name", ["nowhere_at_all:sampler", "unknown", "json:no_such_function"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from types import ModuleType
 
 import numpy as np
@@ -15,20 +15,29 @@ from epochcast.errors import ConfigError, InputError
 from epochcast.metric import Metric
 from epochcast.normalize import Normalizer
 from epochcast.prior import paper, real
-from epochcast.prior.real import noise, run, trend
-from epochcast.prior.real.config import EXCLUSIVE, SETBACKS, draw_ingredients, parent
-from epochcast.prior.real.grid import MOST_STEPS, Grid, log_uniform
-from epochcast.prior.real.run import loss_level
-from epochcast.prior.real.schedule import FORMS, Outline, Schedule, constant, warmup
+from epochcast.prior.real import noise, run, setbacks, trend
+from epochcast.prior.real.config import draw_ingredients, parent
+from epochcast.prior.real.grid import MOST_STEPS, Grid
+from epochcast.prior.real.ingredient import EVERY, Group, Ingredient, Table, Temper
+from epochcast.prior.real.measure import loss_level
+from epochcast.prior.real.schedule import Outline, Schedule, constant, warmup
+from epochcast.prior.real.source import Source
+from epochcast.prior.real.table import PAPER_KINDS, SCHEDULES, TABLE, TOKEN_SCHEDULES, WHOLE
 from tests.checkout import RESEARCH, ROOT, in_a_checkout, research
 
 DATA = ROOT.parent / "shared" / "data"
 
 STEPS = np.arange(1.0, 101.0)
 SMALLEST_P = 1e-5
-RATES = asdict(real.RealPriorConfig())
-BARE = real.RealPriorConfig(**dict.fromkeys(RATES, 0.0))
+RATES = dict(real.RealPriorConfig())
+BARE = real.RealPriorConfig.bare()
+SETBACKS = [name for name, ingredient in TABLE.items() if ingredient.temper is Temper.SETBACK]
+FORMS = {form.name: form.law for form in TABLE.among(SCHEDULES)}
 UNTRAINED_LOSS = 0.36787944117144233  # appendix A: what the normalisation makes of a loss at its untrained value
+
+
+def source(size: int, seed: int) -> Source:
+    return Source(np.random.default_rng(seed), size)
 
 
 def draw(size: int, seed: int = 1, config: real.RealPriorConfig | None = None, steps=STEPS, horizon=100.0):
@@ -52,7 +61,12 @@ def appears_at_rate(name: str, rate: float, has: dict[str, np.ndarray]) -> bool:
 
 @pytest.fixture(scope="module")
 def ingredients() -> dict[str, np.ndarray]:
-    return draw_ingredients(1_200_000, real.RealPriorConfig(), np.random.default_rng(7), geometric=True)
+    """Of runs over epochs and over iterations, half and half, all on steps that grow geometrically."""
+    halves = [
+        draw_ingredients(source(600_000, 7 + long), real.RealPriorConfig(), geometric=True, iterations=bool(long))
+        for long in range(2)
+    ]
+    return {name: np.concatenate([half[name] for half in halves]) for name in halves[0]}
 
 
 @pytest.mark.parametrize("name", RATES)
@@ -68,8 +82,8 @@ def test_ingredient_without_its_parent_never_appears(name: str, ingredients) -> 
 
 
 def test_ingredients_of_an_exclusive_group_never_meet(ingredients) -> None:
-    for group in EXCLUSIVE:
-        assert np.sum([ingredients[name] for name in group], axis=0).max() == 1
+    for group in (WHOLE, PAPER_KINDS, SCHEDULES, TOKEN_SCHEDULES):
+        assert np.sum([ingredients[member.name] for member in TABLE.among(group)], axis=0).max() == 1
 
 
 @pytest.mark.parametrize("name", [*SETBACKS, "smooth"])
@@ -84,16 +98,18 @@ def test_tame_runs_have_few_setbacks_and_more_of_them_are_smooth(name: str, ingr
 
 
 def test_ingredient_that_all_curves_have_is_had_by_tame_ones_too() -> None:
-    has = draw_ingredients(5_000, replace(BARE, tame=0.5, dips=1.0, smooth=1.0), np.random.default_rng(8))
+    has = draw_ingredients(source(5_000, 8), BARE.but(tame=0.5, dips=1.0, smooth=1.0))
     assert has["dips"].all()
     assert has["smooth"].all()
     assert appears_at_rate("tame", 0.5, has)
 
 
 def test_draw_reports_the_ingredients_that_its_rates_ask_for(many: real.RealDraw) -> None:
-    on_these_steps = {name: rate for name, rate in RATES.items() if name != "amounts"}
+    elsewhere = ("amounts", "text", "warped_long", "noise_grows_long")
+    on_these_steps = {name: rate for name, rate in RATES.items() if name not in elsewhere}
     assert all(appears_at_rate(name, rate, many.ingredients) for name, rate in on_these_steps.items())
-    assert not many.ingredients["amounts"].any()  # steps 1, 2, 3, ... count training
+    for name in elsewhere:  # steps 1, 2, 3, ... count epochs
+        assert not many.ingredients[name].any()
 
 
 def test_config_with_a_rate_that_is_no_probability_names_it() -> None:
@@ -105,7 +121,45 @@ def test_config_with_a_rate_that_is_no_probability_names_it() -> None:
 
 def test_config_with_an_exclusive_group_above_one_names_the_sum() -> None:
     with pytest.raises(ConfigError, match=r"cosine.*sum to 1\.3"):
-        replace(BARE, cosine=0.8, drops=0.5)
+        BARE.but(cosine=0.8, drops=0.5)
+
+
+def of_two(of: str = EVERY) -> Table:
+    rows = (Ingredient("late", 0.5, of, ""), Ingredient("early", 0.5, EVERY, ""))
+    return Table(rows, (Group("either", any_of=("late", "early")),))
+
+
+def test_table_with_a_misspelt_parent_fails_when_it_is_made() -> None:
+    with pytest.raises(ConfigError, match=r"'late' of the table needs 'earyl'"):
+        of_two("earyl")
+
+
+def test_table_whose_ingredients_need_each_other_fails_when_it_is_made() -> None:
+    with pytest.raises(ConfigError, match="need each other"):
+        Table((Ingredient("a", 0.5, "b", ""), Ingredient("b", 0.5, "a", "")), ())
+
+
+def test_table_in_another_order_draws_the_same() -> None:
+    rows = [Ingredient(name, 0.5, of, "") for name, of in (("c", "b"), ("a", EVERY), ("b", "a"), ("d", "any"))]
+    groups = [Group("any", any_of=("a", "b"))]
+    rates = {row.name: row.rate for row in rows}
+    first, second = (Table(order, groups).draw(source(500, 3), rates, {}) for order in (rows, rows[::-1]))
+    for name in rates:
+        np.testing.assert_array_equal(first[name], second[name])
+    assert not (first["c"] & ~first["a"]).any()
+
+
+def test_config_with_an_unknown_ingredient_names_it() -> None:
+    with pytest.raises(ConfigError, match="'dipz' is no ingredient"):
+        real.RealPriorConfig(dipz=0.1)
+
+
+def test_source_of_some_rows_draws_for_these_and_knows_which_they_are() -> None:
+    some = source(10, 4)[np.array([2, 5, 7])]
+    assert some.uniform().shape == (3, 1)
+    assert some.white(20).shape == (3, 20)
+    assert some.rows.tolist() == [2, 5, 7]
+    assert some[np.array([True, False, True])].rows.tolist() == [2, 7]
 
 
 # The curves ----------------------------------------------------------------------------------------------------------
@@ -185,36 +239,37 @@ def test_loss_level_equals_the_normalisation_of_a_log_loss() -> None:
 
 
 def test_untrained_loss_is_where_the_normalisation_puts_it() -> None:
-    assert draw(50, config=replace(BARE, loss=1.0)).untrained == pytest.approx(UNTRAINED_LOSS)
+    assert draw(50, config=BARE.but(loss=1.0)).untrained == pytest.approx(UNTRAINED_LOSS)
 
 
 def test_first_as_reference_starts_every_loss_at_the_untrained_level() -> None:
-    curves = draw(300, config=replace(BARE, loss=1.0, first_as_reference=1.0))
+    curves = draw(300, config=BARE.but(loss=1.0, first_as_reference=1.0))
     assert curves.noisy[:, 0] == pytest.approx(UNTRAINED_LOSS)
     assert (curves.untrained < UNTRAINED_LOSS + 1e-9).mean() > 0.9  # the first step is mostly a gain
-    assert draw(300, config=replace(BARE, loss=1.0)).noisy[:, 0] != pytest.approx(UNTRAINED_LOSS)
+    assert draw(300, config=BARE.but(loss=1.0)).noisy[:, 0] != pytest.approx(UNTRAINED_LOSS)
 
 
 def test_first_as_reference_starts_the_papers_losses_at_the_untrained_level_and_keeps_their_order() -> None:
     by_first, as_drawn = (
-        draw(300, config=replace(BARE, paper=1.0, paper_loss=1.0, first_as_reference=rate)) for rate in (1.0, 0.0)
+        draw(300, config=BARE.but(paper=1.0, paper_loss=1.0, first_as_reference=rate)) for rate in (1.0, 0.0)
     )
-    assert by_first.noisy[:, 0] == pytest.approx(UNTRAINED_LOSS)
+    at_first = np.isclose(by_first.noisy[:, 0], UNTRAINED_LOSS)
+    assert at_first.mean() > 0.95  # the others had come so far below their start that they are measured anew
     moves, drawn_moves = (np.diff(values.noiseless[:, 1:]) for values in (by_first, as_drawn))
-    finite = as_drawn.noiseless[:, 1:-1] > 0.01  # losses below it are as good as infinite
+    finite = (as_drawn.noiseless[:, 1:-1] > 0.01) & at_first[:, None]  # losses below it are as good as infinite
     assert np.array_equal(moves[finite] > 0.0, drawn_moves[finite] > 0.0)
     assert as_drawn.noisy[:, 0] != pytest.approx(UNTRAINED_LOSS)
 
 
 def test_quantised_values_are_counts_of_examples() -> None:
-    curves = draw(300, config=replace(BARE, quantised=1.0))
+    curves = draw(300, config=BARE.but(quantised=1.0))
     counts = curves.noisy * curves.examples[:, None]
     np.testing.assert_allclose(counts, np.round(counts), atol=1e-6)
     assert not np.allclose(curves.noiseless * curves.examples[:, None], np.round(counts), atol=1e-6)
 
 
 def test_accuracies_are_the_noisier_the_fewer_examples_they_count() -> None:
-    curves = draw(12_000, config=replace(BARE, quantised=1.0))
+    curves = draw(12_000, config=BARE.but(quantised=1.0))
     sd = np.median(curves.white_sd[:, 50:], axis=1)
     few, many = curves.examples < 200, curves.examples > 10_000
     assert np.median(sd[few]) > 1.3 * np.median(sd[many])
@@ -223,7 +278,9 @@ def test_accuracies_are_the_noisier_the_fewer_examples_they_count() -> None:
 def test_kinds_are_those_of_the_metric_and_told_of_some_of_the_papers_curves(many: real.RealDraw) -> None:
     made_of = many.ingredients
     assert (many.kinds[made_of["loss"]] == metric.LOSS).all()
-    assert (many.kinds[made_of["accuracy"] | made_of["toggling"]] == metric.SHARE).all()
+    shares = (made_of["accuracy"] & ~made_of["unbounded"]) | made_of["toggling"]
+    assert (many.kinds[shares] == metric.SHARE).all()
+    assert set(many.kinds[made_of["unbounded"]]) == {metric.UNTOLD}
     untold = made_of["paper"] & ~made_of["paper_accuracy"] & ~made_of["paper_loss"]
     assert set(many.kinds[untold]) == {metric.UNTOLD}
     assert set(many.kinds[made_of["paper_accuracy"]]) == {metric.SHARE}
@@ -296,7 +353,7 @@ def test_coarse_grid_has_the_law_of_the_thinned_fine_grid_and_a_wrong_horizon_ha
 
 def test_correlated_noise_on_an_irregular_grid_is_stationary_and_forgets_with_distance() -> None:
     steps = np.array([0.1, 1.0, 1.5, 2.0, 40.0, 41.0, 95.0])
-    path = noise.correlated(Grid.of(steps, 100.0), 20_000, np.random.default_rng(9))
+    path = noise.correlated(Grid.of(steps, 100.0), source(20_000, 9))
     correlation = np.corrcoef(path.T)
     assert path.std(axis=0) == pytest.approx(1.0, abs=0.03)
     assert correlation[2, 3] == pytest.approx(correlation[1, 2], abs=0.03)  # both half a step apart
@@ -314,7 +371,7 @@ def test_paper_curves_follow_the_papers_prior_and_ordinary_runs_do_not() -> None
         own = paper_statistics(draw(4_000, seed=11, config=config).noisy)
         return all(stats.ks_2samp(a, b).pvalue > SMALLEST_P for a, b in zip(own, expected, strict=True))
 
-    assert agrees(replace(BARE, paper=1.0))
+    assert agrees(BARE.but(paper=1.0))
     assert not agrees(BARE)
 
 
@@ -338,7 +395,7 @@ def clock_is_the_integral(schedule: Schedule) -> bool:
 
 @pytest.mark.parametrize("name", FORMS)
 def test_schedule_has_rates_of_at_most_one_and_a_clock_that_is_their_integral(name: str) -> None:
-    schedule = FORMS[name](FINE, outlines(40), np.random.default_rng(13))
+    schedule = FORMS[name](FINE, outlines(40), source(40, 13))
     assert schedule.rate.min() >= 0.0
     assert schedule.rate.max() <= 1.0
     assert clock_is_the_integral(schedule)
@@ -349,7 +406,7 @@ def test_schedule_has_rates_of_at_most_one_and_a_clock_that_is_their_integral(na
 def test_restarts_that_end_at_the_horizon_end_there_at_zero(cycles: int) -> None:
     steps = np.arange(1.0, 50.0 * cycles + 1.0)
     ends = Outline(np.zeros((50, 1)), np.full((50, 1), steps[-1]), np.zeros((50, 1)))
-    rate = FORMS["restarts"](Grid.of(steps, steps[-1]), ends, np.random.default_rng(27)).rate
+    rate = FORMS["restarts"](Grid.of(steps, steps[-1]), ends, source(50, 27)).rate
     assert rate[:, -1] == pytest.approx(0.0, abs=1e-12)
     assert rate.max() > 0.9
 
@@ -357,7 +414,7 @@ def test_restarts_that_end_at_the_horizon_end_there_at_zero(cycles: int) -> None
 @pytest.mark.parametrize("name", ["cosine", "polynomial"])
 def test_schedule_that_ends_at_the_horizon_ends_there_at_its_rest(name: str) -> None:
     ends = Outline(np.zeros((3, 1)), np.full((3, 1), 100.0), np.array([[0.0], [0.01], [0.3]]))
-    rate = FORMS[name](FINE, ends, np.random.default_rng(14)).rate
+    rate = FORMS[name](FINE, ends, source(3, 14)).rate
     assert rate[:, -1] == pytest.approx([0.0, 0.01, 0.3])
     assert (np.diff(rate) <= 0.0).all()
 
@@ -365,14 +422,14 @@ def test_schedule_that_ends_at_the_horizon_ends_there_at_its_rest(name: str) -> 
 def test_drops_are_often_at_round_shares_of_the_run_and_not_all_of_them() -> None:
     runs = 4_000
     outline = Outline(*(np.full((runs, 1), x) for x in (0.0, 100.0, 0.0)))
-    turn = FORMS["drops"](Grid.of(STEPS, 100.0), outline, np.random.default_rng(37)).turn
+    turn = FORMS["drops"](Grid.of(STEPS, 100.0), outline, source(runs, 37)).turn
     assert 0.4 < np.isin((turn * 60.0).round(6), np.arange(6_001.0)).mean() < 0.6  # round shares are whole sixtieths
 
 
 def test_warmup_of_a_constant_rate_has_the_clock_of_a_ramp() -> None:
     ones = np.ones((20, len(FINE.steps)))
     steady = Schedule(ones, ones, ones * FINE.steps, np.full(20, np.inf))
-    warm = warmup(FINE, steady, np.random.default_rng(15))
+    warm = warmup(FINE, steady, source(20, 15))
     assert (warm.rate[:, 0] < 0.1).all()
     assert clock_is_the_integral(warm)
 
@@ -397,6 +454,20 @@ def pick_up(values: np.ndarray) -> np.ndarray:
     return np.diff(values[:, 3:], n=2, axis=1).max(axis=1)
 
 
+def late_pick_up(values: np.ndarray) -> np.ndarray:
+    """By how much the largest gain of ten steps late in the run beats the one half way."""
+    gains = values[:, 10:] - values[:, :-10]
+    return (gains[:, 40:].max(axis=1) - gains[:, 35]) / np.ptp(values[:, 20:], axis=1)
+
+
+def bends(values: np.ndarray) -> np.ndarray:
+    """How far a curve is from the cubic that fits it best over the logarithm of its last nine tenths."""
+    place = np.log(STEPS[9:])
+    basis = np.linalg.qr(np.vander(place, 6))[0]
+    own = values[:, 9:]
+    return np.log10(np.abs(own - own @ basis @ basis.T).max(axis=1) / (np.ptp(own, axis=1) + 1e-9) + 1e-9)
+
+
 def drawdown(values: np.ndarray) -> np.ndarray:
     return (np.maximum.accumulate(values, axis=1) - values).max(axis=1)
 
@@ -411,28 +482,39 @@ def smooth_run_length(values: np.ndarray) -> np.ndarray:
     return (jumps[:, 1:] * jumps[:, :-1]).mean(axis=1) / ((jumps**2).mean(axis=1) + 1e-18)
 
 
-SMOOTH = replace(BARE, smooth=1.0)
-COSINE = replace(SMOOTH, cosine=1.0, ends_at_horizon=1.0)
-LOSS = replace(SMOOTH, loss=1.0)
+SMOOTH = BARE.but(smooth=1.0)
+COSINE = SMOOTH.but(cosine=1.0, ends_at_horizon=1.0)
+LOSS = SMOOTH.but(loss=1.0)
+TOKENS = LOSS.but(text_epochs=1.0)
 
 # ingredient, what it is added to, a statistic, and whether it makes that larger (+1) or smaller (-1)
 EFFECTS: list[tuple[str, real.RealPriorConfig, Callable[[np.ndarray], np.ndarray], int]] = [
-    ("paper_quiet", replace(BARE, paper=1.0), roughness, -1),
+    ("paper_quiet", BARE.but(paper=1.0), roughness, -1),
     ("constant", BARE, lambda v: np.ptp(v, axis=1), -1),
     ("toggling", BARE, lambda v: np.array([len(np.unique(row)) for row in v]), -1),
     ("barely_moving", LOSS, lambda v: np.ptp(v, axis=1), -1),
     ("barely_moving_accuracy", SMOOTH, lambda v: np.ptp(v, axis=1), -1),
     ("gap", COSINE, gain_of_the_last_half, +1),
     ("gap_accuracy", COSINE, gain_of_the_last_half, +1),
-    ("gap_noise", replace(COSINE, gap=1.0), lambda v: roughness(v[:, :40]), +1),
+    ("gap_noise", COSINE.but(gap=1.0), lambda v: roughness(v[:, :40]), +1),
     ("wild", LOSS, lambda v: v[:, -40:].min(axis=1), -1),
-    ("noise_follows_schedule", replace(COSINE, smooth=0.0), roughness_decay, -1),
+    ("noise_follows_schedule", COSINE.but(smooth=0.0), roughness_decay, -1),
     ("paced", COSINE, lambda v: gain_of_the_last_half(v), -1),
-    ("warmup", replace(COSINE, paced=1.0), lambda v: v[:, 0], -1),
-    ("hold", replace(COSINE, gap=1.0, gap_noise=1.0), gain_of_the_last_half, +1),
-    ("rest", replace(COSINE, smooth=0.0, noise_follows_schedule=1.0), roughness_decay, +1),
-    ("drops", replace(SMOOTH, ends_at_horizon=1.0, gap=1.0), pick_up, +1),
-    ("restarts", replace(SMOOTH, ends_at_horizon=1.0, gap=1.0), recovered, +1),
+    ("warmup", COSINE.but(paced=1.0), lambda v: v[:, 0], -1),
+    ("hold", COSINE.but(gap=1.0, gap_noise=1.0), gain_of_the_last_half, +1),
+    ("rest", COSINE.but(smooth=0.0, noise_follows_schedule=1.0), roughness_decay, +1),
+    ("drops", SMOOTH.but(ends_at_horizon=1.0, gap=1.0), pick_up, +1),
+    ("restarts", SMOOTH.but(ends_at_horizon=1.0, gap=1.0), recovered, +1),
+    ("hold_decay", SMOOTH.but(ends_at_horizon=1.0, gap=1.0), pick_up, +1),
+    ("gap_drops", SMOOTH.but(ends_at_horizon=1.0, drops=1.0), pick_up, +1),
+    ("gap_tokens", TOKENS.but(tokens_hold_decay=1.0, ends_at_horizon=1.0), late_pick_up, +1),
+    ("warped", LOSS.but(paper_trend=1.0), bends, +1),
+    ("strayed", LOSS.but(paper_trend=1.0), bends, +1),
+    ("warped_tokens", TOKENS, bends, +1),
+    ("text_epochs", LOSS, lambda v: (v[:, -1] - v[:, 19]) / np.ptp(v, axis=1), -1),
+    ("stays", SMOOTH, lambda v: v[:, -1] - v[:, -30], -1),
+    ("memorising", LOSS, lambda v: v.max(axis=1) - v[:, -1], +1),
+    ("exploding", LOSS, lambda v: v[:, -1], -1),
     ("paper_trend", LOSS, gain_of_the_last_half, -1),
     ("slow_start", SMOOTH, lambda v: np.abs(np.diff(v)).argmax(axis=1), +1),
     ("slow_accuracy", SMOOTH, lambda v: np.abs(np.diff(v)).argmax(axis=1), +1),
@@ -458,6 +540,8 @@ EFFECTS: list[tuple[str, real.RealPriorConfig, Callable[[np.ndarray], np.ndarray
     ("tame", BARE, roughness, -1),
     ("smooth", BARE, roughness, -1),
     ("noise_decays", BARE, roughness_decay, -1),
+    ("noise_grows", BARE, roughness_decay, +1),
+    ("late_bloom", LOSS.but(paper_trend=1.0), gain_of_the_last_half, +1),
     ("noise_follows_error", BARE, roughness, -1),
     ("correlated", BARE, smooth_run_length, +1),
     ("heavy_tailed", BARE, lambda v: stats.kurtosis(np.diff(v[:, 50:]), axis=1), +1),
@@ -468,7 +552,7 @@ EFFECTS: list[tuple[str, real.RealPriorConfig, Callable[[np.ndarray], np.ndarray
 @pytest.mark.parametrize(("name", "base", "statistic", "sign"), EFFECTS, ids=[effect[0] for effect in EFFECTS])
 def test_ingredient_moves_its_statistic_the_right_way(name, base, statistic, sign) -> None:
     without, again = (np.nan_to_num(statistic(draw(1_000, seed=seed, config=base).noisy)) for seed in (16, 17))
-    with_it = np.nan_to_num(statistic(draw(1_000, seed=18, config=replace(base, **{name: 1.0})).noisy))
+    with_it = np.nan_to_num(statistic(draw(1_000, seed=18, config=base.but(**{name: 1.0})).noisy))
 
     def larger(left: np.ndarray, right: np.ndarray) -> bool:
         return float(stats.mannwhitneyu(left, right, alternative="greater").pvalue) < 1e-4
@@ -480,7 +564,7 @@ def test_ingredient_moves_its_statistic_the_right_way(name, base, statistic, sig
 def test_far_start_is_mended_within_some_steps_and_leaves_the_curve_small() -> None:
     error, trained = np.full((500, 4), 0.8), np.array([0.0, 1.0, 50.0, 100.0])
     excess = np.full((500, 1), 20.0)
-    values = trend.far_start(error, trained, excess, 100.0, np.random.default_rng(34))
+    values = trend.far_start(error, trained, excess, 100.0, source(500, 34))
     assert values[:, 0] == pytest.approx(1.0 - 0.2 / 20.0)  # as far off as the untrained model, less what was learned
     assert (np.diff(values, axis=1) <= 0.0).all()
     assert values[:, 2:] == pytest.approx(0.8 / 20.0, abs=1e-6)
@@ -488,7 +572,7 @@ def test_far_start_is_mended_within_some_steps_and_leaves_the_curve_small() -> N
 
 def test_far_start_shows_before_any_training() -> None:
     """A first evaluation that counts as a step but comes before training finds the untrained model."""
-    config = replace(LOSS, far_start=1.0, counted_start=1.0, first_as_reference=0.0)
+    config = LOSS.but(far_start=1.0, counted_start=1.0, first_as_reference=0.0)
     made = draw(300, seed=35, config=config)
     assert made.noiseless[:, 0] == pytest.approx(made.untrained, abs=1e-4)
     assert (made.noiseless[:, 9] > made.untrained).all()
@@ -496,7 +580,7 @@ def test_far_start_shows_before_any_training() -> None:
 
 def test_accuracies_come_closer_to_perfect_than_losses() -> None:
     loss = np.arange(5_000) % 2 == 0
-    final = trend.final_error(loss, np.random.default_rng(30))[:, 0]
+    final = trend.final_error(loss, source(5_000, 30))[:, 0]
     assert ((final >= 0.0) & (final <= 1.0)).all()
     assert np.median(final[~loss]) < np.median(final[loss]) - 0.03
 
@@ -505,7 +589,7 @@ def test_gap_closes_last_where_high_rates_are_all_alike() -> None:
     """As in NAS-Bench-201: at half of the rate most of a gap is still open, at a tenth hardly any."""
     felt = np.repeat([[1.0, 0.5, 0.1, 0.0]], 5_000, axis=0)
     noisy, loss = np.ones(5_000, dtype=bool), np.arange(5_000) % 2 == 0
-    gap = trend.gap(felt, np.zeros((5_000, 1)), noisy, loss, np.random.default_rng(29))
+    gap = trend.gap(felt, np.zeros((5_000, 1)), noisy, loss, source(5_000, 29))
     assert np.median(gap[loss, 0]) < 0.5 * np.median(gap[~loss, 0])
     assert (np.diff(gap, axis=1) <= 0.0).all()
     assert (gap[:, -1] == 0.0).all()
@@ -515,13 +599,13 @@ def test_gap_closes_last_where_high_rates_are_all_alike() -> None:
 
 
 def test_overfitting_at_turn_never_begins_before_the_first_drop() -> None:
-    base = replace(SMOOTH, loss=1.0, drops=1.0, ends_at_horizon=1.0, overfitting=1.0)
+    base = SMOOTH.but(loss=1.0, drops=1.0, ends_at_horizon=1.0, overfitting=1.0)
 
     def falls_early(config: real.RealPriorConfig) -> bool:
         early = draw(500, seed=19, config=config).noiseless[:, :9]  # the first drop is at 10 % or later
         return bool((drawdown(early) > 0.01).any())
 
-    assert not falls_early(replace(base, overfitting_at_turn=1.0))
+    assert not falls_early(base.but(overfitting_at_turn=1.0))
     assert falls_early(base)
 
 
@@ -529,11 +613,11 @@ def test_run_that_still_has_much_to_learn_loses_less_of_what_it_gained() -> None
     def lost(error: float) -> np.ndarray:
         """The share of what was gained that the same setbacks take from runs that stand at this error."""
         grid = Grid.of(STEPS, 100.0)
-        config = replace(BARE, loss=1.0, overfitting=1.0)
-        has = draw_ingredients(200, config, np.random.default_rng(31))
+        config = BARE.but(loss=1.0, overfitting=1.0)
+        has = draw_ingredients(source(200, 31), config)
         errors = np.full((200, len(STEPS)), error)
         plan = constant(grid, 200)
-        run._add_events(grid, errors, plan, np.ones((200, 1)), has, np.random.default_rng(33))
+        run._add_events(grid, errors, plan, np.ones((200, 1)), has, source(200, 33))
         return (errors[:, -1] - error) / (1.0 - error)
 
     learned = lost(0.2)
@@ -542,7 +626,7 @@ def test_run_that_still_has_much_to_learn_loses_less_of_what_it_gained() -> None
 
 
 def test_wild_run_is_worse_than_untrained_at_a_high_rate_and_settles_with_it() -> None:
-    config = replace(LOSS, cosine=1.0, ends_at_horizon=1.0, wild=1.0)
+    config = LOSS.but(cosine=1.0, ends_at_horizon=1.0, wild=1.0)
     values = draw(1_000, seed=32, config=config).noiseless
     assert (values[:, 5:20].min(axis=1) < UNTRAINED_LOSS).mean() > 0.3
     assert (np.ptp(values[:, -3:], axis=1) < 0.05).mean() > 0.95
@@ -559,7 +643,7 @@ def test_run_that_gets_worse_from_the_start_hardly_ever_takes_off() -> None:
 
 
 def test_run_that_is_too_slow_gains_steadily_and_often_in_proportion_to_its_clock() -> None:
-    values = draw(500, seed=24, config=replace(BARE, too_slow_accuracy=1.0)).noiseless
+    values = draw(500, seed=24, config=BARE.but(too_slow_accuracy=1.0)).noiseless
     slowest = np.ptp(values, axis=1) < 0.005
     shares = (values[:, 49] - values[:, 0]) / (values[:, -1] - values[:, 0])
     assert slowest.sum() > 100
@@ -569,7 +653,7 @@ def test_run_that_is_too_slow_gains_steadily_and_often_in_proportion_to_its_cloc
 
 def test_run_on_a_cosine_schedule_is_noisy_and_low_until_the_schedule_ends() -> None:
     """The shape of NAS-Bench-201: a plateau of noise, then a smooth rise to the end."""
-    config = replace(COSINE, smooth=0.0, gap=1.0, gap_noise=1.0, noise_follows_schedule=1.0, paced=1.0)
+    config = COSINE.but(smooth=0.0, gap=1.0, gap_noise=1.0, noise_follows_schedule=1.0, paced=1.0)
     values = draw(1_000, seed=20, config=config).noisy
     assert np.median(roughness_decay(values)) < -1.0
     assert np.median(values[:, -1] - values[:, 49]) > 0.03
@@ -593,7 +677,7 @@ def test_changes_of_a_wandering_run_add_up_and_are_those_of_any_grid() -> None:
 
     def moves(steps: np.ndarray, lag: int) -> np.ndarray:
         grid = Grid.of(steps, 100.0)
-        walk = np.log1p(trend.wandering(grid, np.ones((4_000, len(steps))), np.random.default_rng(24)))
+        walk = np.log1p(setbacks.wandering(grid, np.ones((4_000, len(steps))), source(4_000, 24)))
         return walk[:, lag:] - walk[:, :-lag]
 
     fine, coarse = np.arange(1.0, 101.0), np.arange(5.0, 101.0, 5.0)
@@ -603,14 +687,14 @@ def test_changes_of_a_wandering_run_add_up_and_are_those_of_any_grid() -> None:
 
 
 def test_a_wandering_run_comes_to_rest_with_its_learning_rate() -> None:
-    values = draw(1_000, config=replace(COSINE, wandering=1.0)).noisy
+    values = draw(1_000, config=COSINE.but(wandering=1.0)).noisy
     moved = np.abs(np.diff(values, n=2, axis=1))
     assert np.median(moved[:, -3:]) < 0.1 * np.median(moved[:, 40:60])
 
 
 def test_run_whose_start_is_counted_begins_with_the_untrained_value_on_any_grid() -> None:
     for steps in (STEPS, STEPS[9::10]):
-        runs = draw(200, config=replace(LOSS, counted_start=1.0), steps=steps)
+        runs = draw(200, config=LOSS.but(counted_start=1.0), steps=steps)
         assert runs.noiseless[:, 0] == pytest.approx(UNTRAINED_LOSS, abs=1e-3)
         assert (runs.noiseless[:, 1] > UNTRAINED_LOSS + 1e-3).mean() > 0.9
 
@@ -621,9 +705,8 @@ def test_decay_falls_from_one_and_never_rises() -> None:
     slow = np.arange(size) % 2 == 0
     pace = np.where(np.arange(size) % 5 == 0, 0.1, 1.0)[:, None]
     second = np.arange(size) % 3 == 0
-    rng = np.random.default_rng(22)
-    left = trend.decay(clock, 100.0, pace, second, slow, rng)
-    for part in (left, trend.second_wind(left, clock, 100.0, rng)):
+    left = trend.decay(clock, 100.0, pace, second, slow, source(size, 22))
+    for part in (left, trend.second_wind(left, clock, 100.0, source(size, 23))):
         assert (np.diff(part) <= 1e-12).all()
         assert ((part >= 0.0) & (part <= 1.0)).all()
         assert part[slow, 0].min() > 0.99
@@ -633,9 +716,9 @@ def test_run_that_is_too_slow_may_learn_what_is_easy_first_and_goes_on_steadily(
     size, pace = 500, 0.01
     clock = np.repeat(np.arange(1.0, 101.0)[None], size, axis=0)
     never, always = np.zeros(size, dtype=bool), np.ones(size, dtype=bool)
-    rng = np.random.default_rng(35)
     alone, with_easy = (
-        1.0 - trend.decay(clock, 100.0, np.full((size, 1), pace), second, never, rng) for second in (never, always)
+        1.0 - trend.decay(clock, 100.0, np.full((size, 1), pace), second, never, source(size, 35))
+        for second in (never, always)
     )
     early_share = [np.median(gained[:, 19] / gained[:, 99]) for gained in (alone, with_easy)]
     assert early_share[0] == pytest.approx(0.2, abs=0.05)  # in proportion to the clock
@@ -645,7 +728,7 @@ def test_run_that_is_too_slow_may_learn_what_is_easy_first_and_goes_on_steadily(
 
 def test_decay_of_the_papers_curves_begins_at_one_and_is_theirs_from_step_1_on() -> None:
     clock = np.repeat([[0.0, 0.5, 1.0, 10.0, 100.0]], 300, axis=0)
-    left = trend.paper_decay(clock, 100.0, np.random.default_rng(34))
+    left = trend.paper_decay(clock, 100.0, source(len(clock), 34))
     parameters = trend.paper_parameters(300, 100.0, np.random.default_rng(34), rising=True)
     assert left[:, 2:] == pytest.approx(1.0 - paper.evaluate(parameters, clock[0, 2:]))
     assert left[:, 1] == pytest.approx(0.5 + 0.5 * left[:, 2])
@@ -663,7 +746,7 @@ def test_papers_curves_that_are_to_rise_never_fall_and_others_may() -> None:
 
 
 def test_log_uniform_covers_its_range_evenly_in_the_logarithm() -> None:
-    draws = log_uniform(1e-3, 10.0, 5_000, np.random.default_rng(23))
+    draws = source(5_000, 23).log_uniform(1e-3, 10.0)[:, 0]
     assert stats.kstest(np.log10(draws), stats.uniform(-3.0, 4.0).cdf).pvalue > SMALLEST_P
     assert stats.kstest(draws, stats.uniform(0.0, 10.0).cdf).pvalue < SMALLEST_P
 
@@ -688,9 +771,9 @@ def test_grid_of_steps_that_grow_by_a_factor_is_geometric(steps: np.ndarray, geo
 
 def test_curves_against_the_amount_of_data_have_no_schedule_and_do_not_overfit() -> None:
     steps = np.geomspace(16.0, 1000.0, 13)
-    against = draw(4_000, config=replace(real.RealPriorConfig(), amounts=1.0), steps=steps, horizon=1000.0).ingredients
-    trained = draw(4_000, config=replace(real.RealPriorConfig(), amounts=0.0), steps=steps, horizon=1000.0).ingredients
-    for name in ("scheduled", "held", "overfitting", "spikes", "lost", "wandering", "unsteady"):
+    against = draw(4_000, config=real.RealPriorConfig().but(amounts=1.0), steps=steps, horizon=1000.0).ingredients
+    trained = draw(4_000, config=real.RealPriorConfig().but(amounts=0.0), steps=steps, horizon=1000.0).ingredients
+    for name in ("scheduled", "held", "overfitting", "spikes", "lost", "wandering", "unstable", "tokens"):
         assert not (against[name] & against["ordinary"]).any()
         assert trained[name].any()
 
@@ -712,9 +795,11 @@ def test_sample_grid_draws_steps_that_a_run_can_have(plans) -> None:
 
 def test_sample_grid_draws_all_horizons_with_most_between_20_and_200(plans) -> None:
     horizons = np.array([horizon for _, horizon in plans])
+    in_epochs = horizons[horizons < 1000.0]
     assert horizons.min() == 2.0
-    assert horizons.max() > 900.0
-    assert 0.75 < ((horizons >= 20.0) & (horizons <= 200.0)).mean() < 0.95
+    assert in_epochs.max() > 900.0
+    assert 0.75 < ((in_epochs >= 20.0) & (in_epochs <= 200.0)).mean() < 0.95
+    assert 0.17 < (horizons == 1000.0).mean() < 0.27  # counted in iterations
 
 
 def test_sample_grid_draws_mostly_regular_steps_that_reach_the_horizon(plans) -> None:
@@ -775,14 +860,14 @@ def test_setbacks_of_smooth_and_of_rough_curves_are_counted_apart(comparison: Mo
 def test_weighing_finds_the_rate_that_curves_were_drawn_with(comparison: ModuleType) -> None:
     pytest.importorskip("sklearn")
     weigh, rng = research("weigh_real_prior"), np.random.default_rng(30)
-    config = replace(real.RealPriorConfig(), loss=0.0, collapse_accuracy=0.3)
+    config = real.RealPriorConfig().but(loss=0.0, collapse_accuracy=0.3)
     curves = comparison.prior_curves(comparison.regular(np.zeros((1, 50)), metric.SHARE), 1_000, rng, config)
     sample = weigh.beside_prior([comparison.regular(curves, metric.SHARE)], 3_000, rng)
     odds, told_apart = weigh.density_ratio(sample, rng)
     drawn, asked = weigh.shares(sample, np.ones_like(odds)), weigh.shares(sample, odds)
     assert drawn["collapse_accuracy"] == pytest.approx(RATES["collapse_accuracy"], abs=0.006)
     assert asked["collapse_accuracy"] > 3.0 * drawn["collapse_accuracy"]  # 0.3 were drawn; smoothed odds ask for less
-    assert asked["overfitting"] == pytest.approx(drawn["overfitting"], abs=0.06)
+    assert asked["overfitting"] == pytest.approx(drawn["overfitting"], abs=0.08)
     assert 0.55 < told_apart < 0.8
 
 
@@ -798,7 +883,7 @@ def test_prior_covers_a_collection_of_real_curves_and_the_papers_does_not(name: 
         return float(np.mean([comparison.inside(seen[s], drawn[s]) for s in seen]))
 
     assert covered(real.RealPriorConfig()) > 0.95
-    assert covered(replace(BARE, paper=1.0)) < 0.93
+    assert covered(BARE.but(paper=1.0)) < 0.93
 
 
 @in_a_checkout

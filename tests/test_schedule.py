@@ -14,9 +14,10 @@ from epochcast.engines import model_and_words
 from epochcast.errors import ConfigError, InputError
 from epochcast.features.run import QUERY_FEATURES, TOKEN_FEATURES, RunFeatures
 from epochcast.prior import real
-from epochcast.prior.real.config import SCHEDULES
 from epochcast.prior.real.grid import Grid
 from epochcast.prior.real.schedule import Outline, cosine
+from epochcast.prior.real.source import Source
+from epochcast.prior.real.table import SCHEDULES, TABLE
 from epochcast.question import Question
 from epochcast.rates import RATE_QUERY_FEATURES, RATE_TOKEN_FEATURES, Rates, widened
 from epochcast.schedule import Schedule
@@ -45,6 +46,29 @@ def test_warmup_hold_final_and_end_shape_a_linear_decay():
     rates = rates_of("linear,warmup=10,hold=20,end=80,final=0.1").rate[0]
     np.testing.assert_allclose(rates[[4, 9, 19]], [0.5, 1.0, 1.0], atol=0.01)
     np.testing.assert_allclose(rates[[49, 79, 99]], [0.55, 0.1, 0.1], atol=0.01)
+
+
+@pytest.mark.parametrize(
+    ("decay", "half_way"), [("linear", 0.5), ("sqrt", 1.0 - 0.5**0.5), ("cosine", 0.5), ("exponential", 1.0 / 11.0)]
+)
+def test_wsd_warms_up_holds_for_a_share_of_the_run_and_decays(decay, half_way):
+    rates = rates_of(f"wsd,hold=0.8,decay={decay},warmup=10").rate[0]
+    np.testing.assert_allclose(rates[[4, 9, 79]], [0.5, 1.0, 1.0], atol=0.01)
+    np.testing.assert_allclose(rates[[89, 99]], [half_way, 0.0], atol=0.03)
+
+
+def test_wsd_holds_the_same_share_at_any_horizon():
+    short, long = (rates_of("wsd", np.array([[0.79, 0.9]]) * horizon, horizon).rate for horizon in (50.0, 50_000.0))
+    np.testing.assert_allclose(short, long, atol=0.03)
+    np.testing.assert_allclose(long, [[1.0, 0.5]], atol=0.01)
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"), [("wsd,hold=40", "hold is a share of the run"), ("wsd,decay=square", "choose linear")]
+)
+def test_wsd_of_a_step_or_an_unknown_decay_is_refused(words, problem):
+    with pytest.raises(InputError, match=problem):
+        Schedule.of(words)
 
 
 def test_drops_come_right_after_their_steps():
@@ -89,7 +113,7 @@ def test_before_training_there_is_no_rate():
 def test_words_mean_what_the_network_was_trained_on(words):
     start, end, rest = (20.0, 80.0, 0.1) if "hold" in words else (0.0, 100.0, 0.0)
     outline = Outline(*(np.full((1, 1), number) for number in (start, end, rest)))
-    drawn = cosine(Grid.of(STEPS[0], 100.0), outline, np.random.default_rng(0))
+    drawn = cosine(Grid.of(STEPS[0], 100.0), outline, Source(np.random.default_rng(0), len(outline.end)))
     said = rates_of(words)
     np.testing.assert_allclose(said.rate, drawn.rate, atol=3e-3)
     np.testing.assert_allclose(said.clock, drawn.clock, atol=0.02)
@@ -194,9 +218,9 @@ def test_features_that_nothing_is_told_about_are_zero():
 
 
 def test_constant_and_toggling_runs_have_schedules_like_any_other():
-    config = replace(real.RealPriorConfig(), paper=0.0, constant=0.5, toggling=0.5)
+    config = real.RealPriorConfig(paper=0.0, constant=0.5, toggling=0.5)
     draw = real.sample(4_000, np.random.default_rng(3), STEPS[0], 100.0, config)
-    planned = sum(getattr(config, name) for name in SCHEDULES)
+    planned = sum(config[form.name] for form in TABLE.among(SCHEDULES))
     assert abs(draw.ingredients["scheduled"].mean() - planned) < 0.03
     assert (draw.rate[draw.ingredients["scheduled"]].min(axis=1) < 1.0).mean() > 0.95  # some drops would come later
 

@@ -3,6 +3,7 @@
     Schedule.of("cosine")                        # from its largest value to 0 at the horizon
     Schedule.of("linear,warmup=5,final=0.1")     # 5 steps up, then down to a tenth
     Schedule.of("drops,at=60/80,factor=0.1")     # to a tenth after step 60, and again after step 80
+    Schedule.of("wsd,hold=0.8,decay=sqrt")       # held for 80 % of the run, then down to 0 as 1 - sqrt
     Schedule.of(lambda step: 0.1 * 0.97**step)   # any function of the step
     Schedule.of([0.1] * 30 + [0.01] * 20)        # one rate for each step up to the horizon
 
@@ -28,6 +29,8 @@ ScheduleLike: TypeAlias = "Schedule | str | Callable[[float], float] | ArrayLike
 
 _CELLS, _MOST_CELLS = 1_000, 10_000  # parts of a run that have one rate each, at least and at most
 _TOLD = np.ones(1)
+_HELD = 0.8  # share of a run for which `wsd` holds the rate, unless said otherwise
+_SMALLEST_EXPONENTIAL = 0.01  # share of the rate that an exponential decay comes down by
 
 
 @dataclass(frozen=True)
@@ -135,15 +138,19 @@ class _Listed(_Spaced):
 
 @dataclass(frozen=True)
 class _Named:
-    """A form between the end of its warm-up or hold and its end, where the rate stays at a share of the largest."""
+    """A form between the end of its warm-up or hold and its end, where the rate stays at a share of the largest.
+
+    A hold is a step, that of `wsd` (warm-up, stable, decay) a share of the run, for so it is planned.
+    """
 
     form: str
     warmup: float = 0.0
-    hold: float = 0.0  # the decay begins at this step
+    hold: float = 0.0  # the decay begins at this step, or after this share
     end: float | None = None  # and ends at this one, by default the horizon
     final: float = 0.0
     at: tuple[float, ...] = ()
     factor: float = 0.1
+    decay: str = "linear"
 
     def __call__(self, steps: Array, horizon: float) -> Array:
         ramp = np.minimum(steps / self.warmup, 1.0) if self.warmup > 0.0 else 1.0
@@ -155,12 +162,23 @@ class _Named:
             return np.ones_like(steps)
         if self.form == "drops":
             return np.asarray(self.factor ** np.searchsorted(self.at, steps).astype(np.float64))
-        start, end = max(self.warmup, self.hold), horizon if self.end is None else self.end
+        hold = self.hold * horizon if self.form == "wsd" else self.hold
+        start, end = max(self.warmup, hold), horizon if self.end is None else self.end
         if end <= start:
             raise InputError(f"the schedule ends at step {end:g}, before its decay begins at step {start:g}")
         passed = np.clip((steps - start) / (end - start), 0.0, 1.0)
-        return np.asarray(1.0 - passed if self.form == "linear" else 0.5 + 0.5 * np.cos(np.pi * passed))
+        return DECAYS[self.decay if self.form == "wsd" else self.form](passed)
 
+
+# How a rate goes down from 1 to 0 while v goes from 0 to 1.
+DECAYS: dict[str, Callable[[Array], Array]] = {
+    "linear": lambda v: np.asarray(1.0 - v),
+    "cosine": lambda v: np.asarray(0.5 + 0.5 * np.cos(np.pi * v)),
+    "sqrt": lambda v: np.asarray(1.0 - np.sqrt(v)),
+    "exponential": lambda v: np.asarray(
+        (_SMALLEST_EXPONENTIAL**v - _SMALLEST_EXPONENTIAL) / (1.0 - _SMALLEST_EXPONENTIAL)
+    ),
+}
 
 # The forms that have a name, and what can be said of each.
 FORMS = {
@@ -168,6 +186,7 @@ FORMS = {
     "cosine": ("warmup", "hold", "end", "final"),
     "linear": ("warmup", "hold", "end", "final"),
     "drops": ("warmup", "at", "factor"),
+    "wsd": ("warmup", "hold", "decay", "final"),
 }
 
 
@@ -175,21 +194,31 @@ def _named(words: str) -> _Named:
     form, *options = (part.strip() for part in words.split(","))
     if form not in FORMS:
         raise InputError(f"schedule {words!r} is unknown; choose {', '.join(FORMS)}, or give the rates themselves")
-    given: dict[str, float | tuple[float, ...]] = {}
+    given: dict[str, float | str | tuple[float, ...]] = {"hold": _HELD} if form == "wsd" else {}
     for option in options:
         key, _, value = (part.strip() for part in option.partition("="))
         if key not in FORMS[form]:
             raise InputError(f"schedule {words!r}: {form} has no {key!r}; it takes {', '.join(FORMS[form])}")
+        if key == "decay":
+            given[key] = _decay(value, words)
+            continue
         numbers = tuple(_number(part, words, key) for part in value.split("/"))
         given[key] = tuple(sorted(numbers)) if key == "at" else numbers[0]
         if key != "at" and len(numbers) > 1:
             raise InputError(f"schedule {words!r}: {key} is one number")
     if form == "drops" and "at" not in given:
         raise InputError(f"schedule {words!r} does not say where the rate drops; try drops,at=60/80,factor=0.1")
-    for share in ("final", "factor"):
+    for share in ("final", "factor", *(["hold"] if form == "wsd" else [])):
         if not 0.0 <= float(given.get(share, 0.0)) <= 1.0:  # type: ignore[arg-type]
-            raise InputError(f"schedule {words!r}: {share} is a share of the rate, 0 to 1")
+            whole = "run" if share == "hold" else "rate"
+            raise InputError(f"schedule {words!r}: {share} is a share of the {whole}, 0 to 1")
     return _Named(form, **given)  # type: ignore[arg-type]
+
+
+def _decay(word: str, words: str) -> str:
+    if word not in DECAYS:
+        raise InputError(f"schedule {words!r}: decay={word!r} is unknown; choose {', '.join(DECAYS)}")
+    return word
 
 
 def _number(text: str, words: str, key: str) -> float:

@@ -60,6 +60,20 @@ def score(
     `schedule` and `context` are what it is told of all of them.
     """
     counts = curves.seen_at(share)
+    return score_after(engine, curves, counts, schedule=schedule, context=context, seed=seed, advance=advance)
+
+
+def score_after(
+    engine: Engine,
+    curves: CurveSet,
+    counts: Lengths,
+    *,
+    schedule: Schedule | None = None,
+    context: Context | None = None,
+    seed: int = 0,
+    advance: Advance | None = None,
+) -> CurveScores:
+    """The same, each curve seen for its first `counts` values."""
     rows = np.flatnonzero((counts > 0) & (counts < curves.lengths))
     columns = {name: np.full(len(curves), np.nan) for name in ("log_likelihood", "squared_error", "crps", "inside90")}
     pit = np.full(len(curves), np.nan)

@@ -18,6 +18,8 @@ SHORTEST, LONGEST = 2, 1000
 _TYPICAL = (20.0, 200.0)  # horizons
 _TYPICAL_RATE = 0.70
 _LAYOUT_RATES = {"regular": 0.74, "random": 0.08, "geometric": 0.08, "dense_start": 0.10}
+_ITERATIONS_RATE = 0.22  # of plans: counted in iterations, which are read as a thousand steps
+_FEWEST_EVALUATIONS = 6  # of these
 _SPARSER_RATE = 0.15  # of regular plans: evaluated less often than the limit asks for
 _EARLY_RATE = 0.15  # of plans that are not geometric: the first evaluation comes when training has hardly begun
 _EVEN = 0.4  # spread of the steps' ratios, relative to their mean, that still counts as growing geometrically
@@ -48,6 +50,11 @@ class Grid:
         ratios = np.diff(np.log(self.steps))
         return len(ratios) >= _FEWEST_RATIOS and bool(ratios.std() < _EVEN * ratios.mean())
 
+    @property
+    def counts_iterations(self) -> bool:
+        """Whether a run is so long that its steps are iterations rather than epochs."""
+        return self.horizon >= LONGEST
+
 
 def log_uniform(low: float, high: float, shape: int | tuple[int, ...], rng: np.random.Generator) -> Array:
     """Numbers whose logarithms are uniform."""
@@ -62,6 +69,12 @@ def regular(horizon: int, rng: np.random.Generator) -> Array:
     return np.arange(every, horizon + 1, every, dtype=np.float64)
 
 
+def iterations(rng: np.random.Generator) -> Array:
+    """Every so many iterations of a run that is read as a thousand steps."""
+    count = round(float(log_uniform(_FEWEST_EVALUATIONS, MOST_STEPS, 1, rng)[0]))
+    return np.linspace(LONGEST / count, LONGEST, count)
+
+
 def random(horizon: int, rng: np.random.Generator) -> Array:
     """Some of the steps and the last one, in no order that could be guessed."""
     most = min(MOST_STEPS, horizon)
@@ -72,7 +85,7 @@ def random(horizon: int, rng: np.random.Generator) -> Array:
 
 def geometric(horizon: int, rng: np.random.Generator) -> Array:
     """Dense at first, then ever sparser, as for curves against the amount of data."""
-    first = log_uniform(1e-3, 0.2, 1, rng)[0] * horizon
+    first = log_uniform(1e-5 if horizon >= LONGEST else 1e-3, 0.2, 1, rng)[0] * horizon
     count = int(rng.integers(2, min(MOST_STEPS, 4 + int(8 * math.log(horizon))) + 1))
     return np.append(np.geomspace(first, horizon, count)[:-1], float(horizon))
 
@@ -100,9 +113,12 @@ _LAYOUTS: dict[str, Callable[[int, np.random.Generator], Array]] = {
 
 def sample_grid(rng: np.random.Generator) -> tuple[Array, float]:
     """Evaluation steps, at most 200, and the planned horizon of a random run."""
+    layout = rng.choice(list(_LAYOUT_RATES), p=list(_LAYOUT_RATES.values()))
+    if rng.random() < _ITERATIONS_RATE:
+        steps = iterations(rng) if layout == "regular" else _LAYOUTS[layout](LONGEST, rng)
+        return steps, float(LONGEST)
     low, high = _TYPICAL if rng.random() < _TYPICAL_RATE else (SHORTEST, LONGEST)
     horizon = round(float(log_uniform(low, high, 1, rng)[0]))
-    layout = rng.choice(list(_LAYOUT_RATES), p=list(_LAYOUT_RATES.values()))
     steps = _LAYOUTS[layout](horizon, rng)
     if layout != "geometric" and rng.random() < _EARLY_RATE:
         steps = early(steps, horizon, rng)

@@ -16,10 +16,11 @@ from epochcast.metric import LOSS, SHARE, UNTOLD
 from epochcast.prior import paper
 from epochcast.prior.families import Array
 from epochcast.prior.real import noise, trend
-from epochcast.prior.real.config import Mask, RealPriorConfig, Rows, draw_ingredients
-from epochcast.prior.real.grid import Grid, log_uniform
-from epochcast.prior.real.run import Runs, chance_level, keep_within_bounds, loss_level, measure_by_first, ordinary
-from epochcast.prior.real.schedule import draw_schedules
+from epochcast.prior.real.config import RealPriorConfig, draw_ingredients
+from epochcast.prior.real.grid import Grid
+from epochcast.prior.real.measure import Runs, chance_level, keep_within_bounds, loss_level, measure_by_first
+from epochcast.prior.real.run import draw_schedules, ordinary
+from epochcast.prior.real.source import Mask, Source
 
 _CONSTANT_LOSSES = 0.75  # of constant curves; an accuracy seldom repeats itself for a whole run
 _CHUNK = 512  # curves made at once: the temporaries stay in the cache
@@ -57,68 +58,63 @@ def _observed(values: Array, kinds: Array, examples: Array) -> Array:
     return values
 
 
-def constant(grid: Grid, size: int, rng: np.random.Generator) -> Runs:
+def constant(grid: Grid, source: Source) -> Runs:
     """Runs that never move: as untrained, at the worst value, or anywhere."""
-    place = rng.random(size)
-    kinds = np.where(rng.random(size) < _CONSTANT_LOSSES, LOSS, SHARE)
-    untrained = np.where(kinds == LOSS, loss_level(np.ones(size)), chance_level(size, rng))
+    size, place = len(source), source.uniform()[:, 0]
+    kinds = np.where(source.coin(_CONSTANT_LOSSES)[:, 0], LOSS, SHARE)
+    untrained = np.where(kinds == LOSS, loss_level(np.ones(size)), chance_level(source)[:, 0])
     lost = np.where(kinds == LOSS, 0.9, 0.6)  # a loss that diverges at once is as bad as can be from then on
-    level = np.where(place < 0.5, untrained, np.where(place < lost, 0.0, rng.random(size)))
+    level = np.where(place < 0.5, untrained, np.where(place < lost, 0.0, source.uniform()[:, 0]))
     still = np.zeros((size, len(grid.steps)))
     return Runs(level[:, None] + still, still, untrained, kinds, np.zeros(size))
 
 
-def toggling(grid: Grid, size: int, rng: np.random.Generator) -> Runs:
+def toggling(grid: Grid, source: Source) -> Runs:
     """A constant guess that changes between a few classes of nearly equal size, and settles on one at some step."""
-    chance = chance_level(size, rng)
-    spread = log_uniform(1e-3, 1.0, (size, 1), rng)
-    levels = np.clip(chance[:, None] * (1.0 + spread * rng.uniform(-1.0, 1.0, (size, 4))), 0.0, 1.0)
-    favour = rng.uniform(1.0, 4.0, (size, 1))  # of the first level over the others
-    choice = (4.0 * rng.random((size, len(grid.steps))) ** favour).astype(np.int64)
-    settled = grid.steps > rng.uniform(0.3, 2.0, (size, 1)) * grid.horizon
+    size, chance = len(source), chance_level(source)
+    spread = source.log_uniform(1e-3, 1.0)
+    levels = np.clip(chance * (1.0 + spread * source.uniform(-1.0, 1.0, 4)), 0.0, 1.0)
+    favour = source.uniform(1.0, 4.0)  # of the first level over the others
+    choice = (4.0 * source.fresh(len(grid.steps)) ** favour).astype(np.int64)
+    settled = grid.steps > source.uniform(0.3, 2.0) * grid.horizon
     values = np.take_along_axis(levels, np.where(settled, 0, choice), axis=1)
-    return Runs(values, np.zeros_like(values), chance, np.full(size, SHARE), np.zeros(size))
+    return Runs(values, np.zeros_like(values), chance[:, 0], np.full(size, SHARE), np.zeros(size))
 
 
-def paper_curves(grid: Grid, size: int, rng: np.random.Generator) -> Runs:
+def paper_curves(grid: Grid, source: Source) -> Runs:
     """Curves of the paper's prior between step 1 and the horizon; what came before step 1 is lower still."""
-    parameters = trend.paper_parameters(size, grid.horizon, rng)
+    size = len(source)
+    parameters = trend.paper_parameters(size, grid.horizon, source.generator)
     curves = paper.evaluate(parameters, np.append(np.maximum(grid.steps, 1.0), 1.0))
     values, first = np.clip(curves[:, :-1], 0.0, 1.0), curves[:, -1]
     sd = np.exp(parameters[:, paper.NAMES.index("log_sigma"), None])
     white_sd = np.repeat(sd, len(grid.steps), axis=1)
-    return Runs(values, white_sd, rng.random(size) * first, np.full(size, UNTOLD), np.zeros(size))
+    return Runs(values, white_sd, source.uniform()[:, 0] * first, np.full(size, UNTOLD), np.zeros(size))
 
 
-def _chunk(grid: Grid, size: int, config: RealPriorConfig, rng: np.random.Generator) -> RealDraw:
-    has = draw_ingredients(size, config, rng, geometric=grid.is_geometric)
-    shape = (size, len(grid.steps))
+def draw_runs(grid: Grid, config: RealPriorConfig, source: Source) -> RealDraw:
+    """A curve for each row of a source."""
+    size, shape = len(source), (len(source), len(grid.steps))
+    has = draw_ingredients(source, config, geometric=grid.is_geometric, iterations=grid.counts_iterations)
     runs = Runs(np.empty(shape), np.empty(shape), np.empty(size), np.empty(size), np.empty(size))
+    schedule = draw_schedules(grid, has, source)
     rows = np.flatnonzero(has["ordinary"])
-    schedule = draw_schedules(grid, has, rng)
-    _put(runs, rows, ordinary(grid, schedule[rows], {name: mask[rows] for name, mask in has.items()}, rng))
+    own = {name: mask[rows] for name, mask in has.items()}
+    runs.put(rows, ordinary(grid, schedule[rows], own, source[rows]))
     for name, kind in (("paper", paper_curves), ("constant", constant), ("toggling", toggling)):
         rows = np.flatnonzero(has[name])
-        _put(runs, rows, kind(grid, len(rows), rng))
+        runs.put(rows, kind(grid, source[rows]))
     rows = np.flatnonzero(has["paper_quiet"])
-    runs.white_sd[rows] *= noise.quieter(len(rows), rng)[:, None]
+    runs.white_sd[rows] *= noise.quieter(source[rows])
     runs.kinds[has["paper_accuracy"]], runs.kinds[has["paper_loss"]] = SHARE, LOSS
-    measure_by_first(runs, np.flatnonzero(has["paper_loss"] & has["first_as_reference"]), rng)
+    rows = np.flatnonzero(has["paper_loss"] & has["first_as_reference"])
+    measure_by_first(runs, rows, source[rows])
     keep_within_bounds(runs, np.flatnonzero(runs.kinds != UNTOLD))
-    z = rng.standard_normal(shape)
-    noisy = _observed(runs.noiseless + runs.white_sd * z, runs.kinds, runs.examples)
+    noisy = _observed(runs.noiseless + runs.white_sd * source.white(shape[1]), runs.kinds, runs.examples)
     return RealDraw(
         noisy, runs.noiseless, runs.white_sd, runs.untrained, runs.kinds, runs.examples,
         schedule.rate, schedule.clock, has,
     )  # fmt: skip
-
-
-def _put(whole: Runs, rows: Rows, part: Runs) -> None:
-    whole.noiseless[rows] = part.noiseless
-    whole.white_sd[rows] = part.white_sd
-    whole.untrained[rows] = part.untrained
-    whole.kinds[rows] = part.kinds
-    whole.examples[rows] = part.examples
 
 
 def sample(
@@ -134,7 +130,7 @@ def sample(
     grid = Grid.of(steps, horizon)
     rates = config or RealPriorConfig()
     sizes = [min(_CHUNK, size - start) for start in range(0, size, _CHUNK)] or [0]
-    return _joined([_chunk(grid, count, rates, rng) for count in sizes])
+    return _joined([draw_runs(grid, rates, Source(rng, count)) for count in sizes])
 
 
 def _joined(draws: list[RealDraw]) -> RealDraw:
