@@ -1,7 +1,7 @@
 """Is 90 % really 90 %? Cells of one half of the development runs: coverage, log-likelihood and CRPS of each engine.
 
     python research/judge_halves.py ../shared/data ../shared/data/kinds --engines real,stream,last-value,power-law
-    python research/judge_halves.py ... --engines runs/new.onnx,real --told ../shared/data/kinds/lm_lr_scheduling_val.npz
+    python research/judge_halves.py ... --engines new.onnx,real --told ../shared/data/kinds/lm_lr_scheduling_val.npz
 
 A cell is a collection at a cutoff. The first engine is judged; the last lines count its cells inside 0.85 to 0.95
 (those with 30 runs or more), name the worst ones, and hold it against the other engines and against `--against`, whose

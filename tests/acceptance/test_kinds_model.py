@@ -12,7 +12,7 @@ from epochcast.engines import load_engine
 from epochcast.experiments.real.halves import load_half
 from epochcast.experiments.real.scores import SHARES, score
 
-DATA = Path(__file__).parents[1].parent / "shared" / "data"
+DATA = Path(__file__).parents[3] / "shared" / "data"
 NEEDS_DATA = pytest.mark.skipif(not (DATA / "kinds").is_dir(), reason="the development curves are not here")
 
 
