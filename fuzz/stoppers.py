@@ -77,7 +77,8 @@ def forecaster(name: str) -> Forecaster:
 LONG, DEEP = "@long@", "@deep@"  # stand for what json.dumps cannot write, or would choke on
 NUMBERS = (0, 1, -1, 2, 7, 0.5, 1.5, -0.0, 1e-320, 1e308, -1e308, 1e15, 10**15, 10**16, 10**400, math.nan, math.inf)
 WORDS = ("", "x", "0.5", "any", "final", "stop", "ignore", "stopper", "quick", "real", "own:real", "real@cosine")
-WORDS += ("real@drops,at=3", "real@cosine,hold=99", "lcpfn@cosine", "\ud800", "a\x00b", "é" * 999)
+WORDS += ("real@drops,at=3", "real@cosine,hold=99", "lcpfn@cosine", "cosine", "cosine,hold=99", "drops,at=3")
+WORDS += ("\ud800", "a\x00b", "é" * 999)
 WORDS += tuple(reason.value for reason in Reason)
 SHAPES: tuple[Any, ...] = (None, True, False, [], {}, [[]], [1, 2, 3], [0.5, None], {"a": 1}, [0.1] * 50, LONG, DEEP)
 HOSTILE_VALUES: tuple[Any, ...] = (
@@ -214,7 +215,7 @@ def scribbled(rng: Rng, text: str) -> str:
 
 def play_state(rng: Rng, tally: Counter[str]) -> None:
     kind, text = pick(rng, states())
-    name = json.loads(text).get("model", "")
+    name = json.loads(text).get("model", {}).get("name", "")
     given = {"forecaster": forecaster("quick")} if name == "quick" else {}
     rule = kind.from_json(tampered(rng, text), **given)  # type: ignore[call-arg]
     tally["worked"] += 1

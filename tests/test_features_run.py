@@ -35,7 +35,7 @@ def test_running_mean_with_decay_weighs_the_newest_most():
     np.testing.assert_allclose(running_mean(np.array([0.0, 1.0]), 0.5), [0.0, 2.0 / 3.0])
 
 
-def test_trail_of_a_longer_run_agrees_on_the_cutoffs_they_share(runs):
+def test_features_of_a_longer_run_agree_on_the_cutoffs_they_share(runs):
     steps, values = runs
     whole, part = RunFeatures.of(steps, values, 60.0), RunFeatures.of(steps[:, :20], values[:, :20], 60.0)
     rounding = 1e-9  # that of a value, 1e-16, over the smallest unit, with room to spare
@@ -43,28 +43,28 @@ def test_trail_of_a_longer_run_agrees_on_the_cutoffs_they_share(runs):
         np.testing.assert_allclose(getattr(whole, name)[:, :21], getattr(part, name), atol=rounding, err_msg=name)
 
 
-def test_trail_before_the_first_value_says_that_nothing_is_known():
+def test_features_before_the_first_value_say_that_nothing_is_known():
     start = RunFeatures.of(np.zeros((2, 0)), np.zeros((2, 0)), 30.0)
     assert start.tokens.shape == (2, 1, TOKEN_FEATURES)
     assert (start.last == NO_VALUE).all()
     assert (start.unit == FIRST_UNIT).all()
 
 
-def test_trail_of_a_constant_run_has_the_smallest_unit():
+def test_features_of_a_constant_run_have_the_smallest_unit():
     values = np.full((1, 10), 0.7)
     run_features = RunFeatures.of(np.arange(1.0, 11.0)[None], values, 50.0)
     assert run_features.unit[0, -1] == SMALLEST_UNIT
     assert np.isfinite(run_features.tokens).all()
 
 
-def test_trail_tells_movements_of_one_in_a_hundred_thousand_apart():
+def test_features_tell_movements_of_one_in_a_hundred_thousand_apart():
     steps = np.arange(1.0, 21.0)[None]
     flat, rising = np.full((1, 20), 0.9), 0.9 + 1e-5 * steps
     difference = RunFeatures.of(steps, flat, 50.0).tokens[0, -1] - RunFeatures.of(steps, rising, 50.0).tokens[0, -1]
     assert np.abs(difference.astype(np.float32)).max() > 0.1
 
 
-def test_trail_features_stay_small_on_a_hundred_kinds_of_runs():
+def test_features_stay_small_on_a_hundred_kinds_of_runs():
     rng = np.random.default_rng(1)
     for _ in range(100):
         steps, horizon = real.sample_grid(rng)
@@ -77,7 +77,7 @@ def test_trail_features_stay_small_on_a_hundred_kinds_of_runs():
         assert np.abs(queries).max() < 12.0
 
 
-def test_trail_reads_a_value_at_step_zero_as_the_untrained_model():
+def test_features_read_a_value_at_step_zero_as_the_untrained_model():
     steps, values = np.array([[0.0, 1.0]]), np.array([[0.1, 0.4]])
     tokens = RunFeatures.of(steps, values, 10.0).tokens[0]
     assert tokens[1, 1] == 1.0

@@ -118,12 +118,6 @@ def test_unsorted_steps_give_the_sorted_forecast_and_leave_the_callers_data_alon
     np.testing.assert_array_equal(steps, kept[1])
 
 
-def test_irregular_steps_are_close_to_the_regular_ones(forecaster):
-    every = forecaster.forecast(RISING[:30], 60, "accuracy").final
-    third = forecaster.forecast(RISING[2:30:3], 60, "accuracy", steps=np.arange(3, 31, 3)).final
-    assert abs(every.median() - third.median()) < 0.05
-
-
 def test_run_with_more_values_than_a_model_reads_is_thinned_with_a_note(forecaster):
     f = forecaster.forecast(np.repeat(RISING[:20], 15), 600, "accuracy")
     assert "thinned" in f.notes[0]
@@ -153,15 +147,6 @@ def test_value_at_step_zero_is_the_untrained_models(forecaster):
     with_zero = forecaster.forecast([2.9, *losses], 30, "log_loss", steps=range(9))
     given = forecaster.forecast(losses, 30, "log_loss", untrained=2.9)
     np.testing.assert_allclose(with_zero.median(), given.median(), rtol=1e-12)
-
-
-@pytest.mark.parametrize("value", [0.0, 0.5, 1.0])
-def test_constant_curve_gives_a_confident_finite_forecast(forecaster, value):
-    f = forecaster.forecast([value] * 12, 50, "accuracy")
-    low, high = f.interval(0.5)  # a real run may still take off, so the outer tenth may be wide
-    assert np.isfinite([*f.interval(0.9), low, high, f.median()]).all()
-    assert f.final.median() == pytest.approx(value, abs=0.1)
-    assert high[-1] - low[-1] < 0.15
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e200])

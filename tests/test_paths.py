@@ -49,19 +49,6 @@ def test_paths_of_one_seed_are_the_same_and_of_none_are_not(forecast):
     assert not np.array_equal(forecast.paths(5), forecast.paths(5))
 
 
-@pytest.mark.parametrize("model", ["real", "stream"])
-def test_paths_of_prior_curves_have_the_marginals_of_the_forecast(model):
-    """Ranks of the paths' values in the direct forecasts are uniform, up to how far the network is consistent."""
-    curves = ec.sample_prior(12, 60, seed=4)
-    ranks = []
-    for seed, curve in enumerate(curves):
-        f = ec.forecast(curve[:12], 60, "unit", model=model)
-        ranks.append(f.cdf(f.paths(100, seed=seed))[:, [4, 19, 47]])
-    pooled = np.concatenate(ranks)
-    for share in (0.1, 0.5, 0.9):
-        assert (pooled < share).mean(axis=0) == pytest.approx(share, abs=0.09)
-
-
 def test_paths_of_a_walk_move_together_where_samples_do_not():
     f = ec.Forecaster.around(Walk()).forecast([0.5], 50, ec.Metric.unit())
     paths, marginals = f.paths(400, seed=0), f.sample(400, seed=0)
