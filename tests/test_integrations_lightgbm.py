@@ -61,11 +61,11 @@ def test_metric_of_an_unknown_name_takes_its_direction_from_the_framework() -> N
 
 
 def test_unknown_metric_that_grows_needs_bounds() -> None:
-    def reward(_: Any, __: Any) -> tuple[str, float, bool]:
-        return "reward", 3.0, True
+    def gain(_: Any, __: Any) -> tuple[str, float, bool]:
+        return "gain", 3.0, True
 
-    with pytest.raises(ConfigError, match="what 'valid_0-reward' measures is not known from its name"):
-        train(ForecastStopping("valid_0-reward"), feval=reward)
+    with pytest.raises(ConfigError, match="what 'valid_0-gain' measures is not known from its name"):
+        train(ForecastStopping("valid_0-gain"), feval=gain)
 
 
 def test_metric_against_the_framework_direction_is_refused() -> None:
