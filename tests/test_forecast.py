@@ -580,3 +580,9 @@ def test_mean_of_an_untransformed_metric_stays_within_its_hard_bounds():
     f = ec.forecast([0.45, 0.49, 0.5, 0.5, 0.5, 0.5], 30, metric)
     assert f.normalised.mean().max() > 0.5  # what lies beyond is cut off
     assert ((f.mean() > 0.4) & (f.mean() <= 0.5)).all()
+
+
+def test_untransformed_metric_whose_bounds_the_network_never_reaches_stays_within_them():
+    f = ec.forecast([], 30, ec.Metric("own", False, (300.0, 308.0), transform=False))
+    for answer in (*f.interval(0.9), f.mean(), f.sample(5), f.quantile([0.01, 0.99])):
+        assert ((answer > 300.0 - 1e-9) & (answer < 308.0 + 1e-9)).all()

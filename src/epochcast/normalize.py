@@ -99,7 +99,7 @@ class Normalizer:
         """[0, 1] -> metric space; values outside [0, 1] land on the hard bounds."""
         u = np.asarray(unit, dtype=np.float64)
         if not self.metric.transform:
-            return u
+            return np.asarray(np.clip(u, *self.metric.hard))
         worst, best = self._logistic_ends
         distance = logit(np.clip(u, 0.0, 1.0) * (best - worst) + worst)
         return np.asarray(np.clip(self.center + self.half_width * distance, *self.metric.hard))
