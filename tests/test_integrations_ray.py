@@ -48,7 +48,7 @@ def test_scheduler_takes_metric_and_mode_from_the_search() -> None:
     scheduler = EpochcastScheduler(horizon=EPOCHS)
     assert scheduler.set_search_properties("val_acc", "max")
     assert scheduler.trials is not None
-    assert not scheduler.trials.minimize
+    assert not scheduler.trials.metric.minimize
 
 
 def test_scheduler_mode_that_contradicts_the_metric_raises() -> None:
