@@ -9,6 +9,7 @@ against what the interval says. One random value to come counts for each run and
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,8 @@ def draw(of_sets: dict[str, Scores], path: Path) -> None:
         axes = figure.add_subplot(rows, COLUMNS, place + 1)
         axes.plot([0, 1], [0, 1], color="0.7", linewidth=0.8)
         for scores, share, color in zip(of_cutoffs, SHARES, COLORS, strict=True):
+            if len(scores) == 0:  # no run goes on after this cutoff
+                continue
             axes.plot(LEVELS, reliability(scores.pit), color=color, linewidth=1.1, label=f"{share:.0%}")
         axes.set_title(f"{name}, {len(of_cutoffs[0])}", fontsize=7)
         axes.set_xticks([0, 0.5, 0.9])
@@ -56,15 +59,15 @@ def draw(of_sets: dict[str, Scores], path: Path) -> None:
 
 
 def row(name: str, of_cutoffs: Scores) -> list[str]:
-    def cells(numbers: list[float], digits: int) -> str:
-        return " / ".join(f"{number:.{digits}f}" for number in numbers)
+    def cells(means: Callable[[CurveScores], float], digits: int) -> str:
+        return " / ".join(f"{means(scores):.{digits}f}" if len(scores) else "-" for scores in of_cutoffs)
 
     return [
         name,
         f"{len(of_cutoffs[0])}",
-        cells([float(scores.inside90.mean()) for scores in of_cutoffs], 2),
-        cells([float(scores.log_likelihood.mean()) for scores in of_cutoffs], 2),
-        cells([1000.0 * float(scores.crps.mean()) for scores in of_cutoffs], 1),
+        cells(lambda scores: float(scores.inside90.mean()), 2),
+        cells(lambda scores: float(scores.log_likelihood.mean()), 2),
+        cells(lambda scores: 1000.0 * float(scores.crps.mean()), 1),
     ]
 
 
