@@ -83,6 +83,13 @@ def test_numbers_may_stand_in_place_of_a_file(numbers: str) -> None:
     assert command("forecast", numbers, *options).answer["steps"][0] == 4
 
 
+def test_numbers_in_place_of_a_file_with_nan_among_them_say_what_can_be_done() -> None:
+    result = command("forecast", "0.5,0.6,nan", "--metric", "accuracy", "--horizon", "9")
+    assert result.code == 2
+    assert "values[2] = nan" in result.err
+    assert "--missing drop" in result.err
+
+
 def test_download_of_tensorboard_and_history_of_keras_are_read(tmp_path: Path) -> None:
     download, history = tmp_path / "run-tag-acc.json", tmp_path / "history.json"
     download.write_text(json.dumps([[1.7e9 + i, 10 * i, value] for i, value in enumerate(VALUES, start=1)]))
