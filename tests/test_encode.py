@@ -123,10 +123,9 @@ def test_configurations_of_runs_reach_an_engine_that_reads_them() -> None:
     assert engine.asked.configs == ()
 
 
-def test_configuration_of_a_run_is_refused_by_a_model_that_reads_none() -> None:
-    with pytest.raises(InputError, match=r"real makes no use of configurations; leave config=\.\.\. out"):
-        ec.forecast(ec.Run(RISING, config={"lr": 0.1}), HORIZON, "accuracy")
-    assert ec.forecast(ec.Run(RISING, config=None), HORIZON, "accuracy").median().shape == (25,)
+def test_configuration_that_a_run_carries_changes_nothing_for_a_model_that_reads_none() -> None:
+    plain = ec.forecast(RISING, HORIZON, "accuracy").median()
+    assert np.array_equal(ec.forecast(ec.Run(RISING, config={"lr": 0.1}), HORIZON, "accuracy").median(), plain)
 
 
 # --- values at step 0 -------------------------------------------------------------------------------------------------
@@ -263,10 +262,10 @@ def test_finished_run_that_cannot_be_used_is_named(run: ec.Run, message: str) ->
         ec.Stopper.calibrated([finished(1)[0], run, *finished(30)], 0.2, metric="accuracy", horizon=8)
 
 
-def test_finished_runs_with_configurations_are_refused_by_a_model_that_reads_none() -> None:
+def test_finished_runs_may_carry_configurations() -> None:
     runs = [ec.Run(run, config={"lr": 0.1}) for run in finished()]
-    with pytest.raises(InputError, match=r"real makes no use of configurations; leave config=\.\.\. out"):
-        ec.Stopper.calibrated(runs, 0.2, metric="accuracy")
+    with_configs = ec.Stopper.calibrated(runs, 0.2, metric="accuracy")
+    assert with_configs.confidence == ec.Stopper.calibrated(finished(), 0.2, metric="accuracy").confidence
 
 
 def test_some_finished_runs_keep_what_is_known_of_them() -> None:

@@ -32,9 +32,8 @@ def others() -> Context:
 GIVEN: dict[Input, dict[str, Any]] = {
     "schedule": {"schedule": Schedule.of("cosine")},
     "context": {"context": others()},
-    "config": {"configs": ({"lr": 0.1}, None, None)},
 }
-SAID = {"schedule": "learning rates", "context": "other runs", "config": "configurations"}
+SAID = {"schedule": "learning rates", "context": "other runs"}
 
 
 class Recorder(Engine):
@@ -85,11 +84,12 @@ def test_question_that_says_nothing_of_an_input_is_never_refused(name: str) -> N
     check(load_engine(name), question())
 
 
-def test_value_before_training_and_kind_are_left_to_the_engine() -> None:
+def test_what_runs_carry_is_left_to_the_engine() -> None:
     engine = Recorder()
-    told = question(untrained=np.full(3, 0.1), kinds=np.full(3, LOSS))
+    told = question(untrained=np.full(3, 0.1), kinds=np.full(3, LOSS), configs=({"lr": 0.1}, None, None))
     assert told.given("untrained")
     assert told.given("kind")
+    assert told.given("config")
     answer(engine, told)
     assert engine.asked == [told]
 

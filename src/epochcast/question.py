@@ -24,7 +24,8 @@ from epochcast.schedule import Schedule
 
 Input = Literal["untrained", "kind", "schedule", "context", "config"]
 NOTHING: frozenset[Input] = frozenset()
-_REFUSED: tuple[Input, ...] = ("schedule", "context", "config")  # the others change an answer, but are never its point
+# What is asked for by name is refused where it would have no effect; what a run just carries is left to the engine.
+_REFUSED: tuple[Input, ...] = ("schedule", "context")
 _SAID: dict[Input, str] = {
     "untrained": "the value before training",
     "schedule": "learning rates",
