@@ -54,7 +54,10 @@ def parse(path: Path) -> list[tuple[str, Columns]]:
     except OSError as error:
         raise limits.unreadable(path, error) from None
     except sqlite3.Error as error:
-        raise InputError(f"{path} cannot be read as an SQLite store: {error}") from None
+        reason = (
+            str(error) or "its schema is damaged"
+        )  # Python 3.10 gives no message where SQLite's own cannot be decoded
+        raise InputError(f"{path} cannot be read as an SQLite store: {reason}") from None
     except UnicodeDecodeError:  # in SQLite's own message, which quotes the damaged schema
         raise InputError(f"{path} cannot be read as an SQLite store: its schema is damaged") from None
     return [(names[run_id], columns) for run_id, columns in runs.items()]
