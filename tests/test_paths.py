@@ -136,3 +136,14 @@ def test_paths_that_cannot_be_drawn_say_why(forecast):
         forecast.prob_ever("high")
     with pytest.raises(InputError, match="twice"):
         ec.forecast(RISING[:10], 60, "accuracy", at=[20, 20]).paths(3)
+
+
+def test_paths_of_many_steps_at_the_edge_of_what_numbers_can_hold_are_finite():
+    metric = ec.Metric("own", True, hard=(-math.inf, 5.2e296), soft=(5.09e296, 5.12e296))
+    f = ec.forecast(np.full(16, 1e15), 10**12, metric, steps=1000.0 * np.arange(1, 17))
+    assert np.isfinite(f.paths(50, seed=0)).all()
+
+
+def test_untrained_value_far_outside_a_plain_metric_is_refused():
+    with pytest.raises(InputError, match="exceeds 1000"):
+        ec.forecast([0.1, 0.2], 19, ec.Metric("own", False, transform=False), untrained=2.6e48)

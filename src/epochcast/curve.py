@@ -18,14 +18,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from epochcast.checks import horizon_of, is_number
 from epochcast.errors import InputError
-from epochcast.metric import LARGEST_VALUE, UNIT_INTERVAL, Metric
+from epochcast.metric import LARGEST_PLAIN_VALUE, LARGEST_VALUE, UNIT_INTERVAL, Metric
 
 Array = NDArray[np.float64]
 Lengths = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Missing = Literal["error", "drop"]
 
-LARGEST_PLAIN_VALUE = 1e3  # of metrics without a transform
 _CLIP_TOLERANCE = 1e-6  # values this far outside a hard bound, as a share of the metric's range, are rounding
 
 

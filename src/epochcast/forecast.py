@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _MARGIN = 1e-12  # keeps quantiles off infinite bounds
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(48)
 _DRAWS_AT_ONCE = 100_000  # bounds the memory of quantiles and draws
+_PATHS_AT_ONCE = 200  # a network keeps what it has read of each
 _BANDS = (0.5, 0.8, 0.9, 0.95)
 
 
@@ -218,9 +219,12 @@ class Forecast:
         rng = np.random.default_rng(seed)
         image = (_MARGIN, 1.0 - _MARGIN) if self.metric.transform else self.normalizer.image
         ahead = replace(self.question, steps=self.steps[order][None])
-        positions, values = self.source.draw_paths(ahead, size, rng, image)
+        drawn = []
+        for start in range(0, size, _PATHS_AT_ONCE):
+            drawn.append(self.source.draw_paths(ahead, min(_PATHS_AT_ONCE, size - start), rng, image))
+        positions, values = drawn[0][0], np.concatenate([part for _, part in drawn])
         if len(positions) < len(order):
-            values = self._filled(order, positions, values)
+            values = np.clip(self._filled(order, positions, values), *image)
         paths = np.empty((size, len(order)))
         paths[:, order] = values
         return self.normalizer.inverse(paths)
@@ -235,7 +239,7 @@ class Forecast:
             part = slice(start, start + max(1, _DRAWS_AT_ONCE // len(order)))
             filled[part] = self.normalised[order].icdf(ranks[part][:, nearest])
         filled[:, positions] = values
-        return np.clip(filled, *self.normalizer.image)
+        return filled
 
     def prob_ever(self, best: float, n: int = 1000, seed: int | None = 0) -> float:
         """The probability that any of the later values beats `best`, from n joint futures."""

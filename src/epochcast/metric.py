@@ -18,6 +18,7 @@ Bounds = tuple[float, float]
 
 # Within these limits sums, differences and ratios of values and bounds stay finite.
 LARGEST_VALUE = 1e300
+LARGEST_PLAIN_VALUE = 1e3  # of metrics without a transform, which reach the network as they are
 SMALLEST_RANGE = 1e-300
 
 UNIT_INTERVAL = (0.0, 1.0)
@@ -144,6 +145,10 @@ class Metric:
             raise InputError(f"untrained={reprlib.repr(value)} of metric {self.name!r} must be a finite number")
         if value == self.best or not self.hard[0] <= value <= self.hard[1]:
             raise InputError(f"untrained={value} of metric {self.name!r} must lie in {self.hard}, off the best value")
+        if not self.transform and abs(value) > LARGEST_PLAIN_VALUE:
+            raise InputError(
+                f"untrained={value} of metric {self.name!r}, taken as it is, exceeds {LARGEST_PLAIN_VALUE:g}"
+            )
         return float(value)
 
 
