@@ -15,7 +15,7 @@ import numpy as np
 
 from epochcast.errors import ConfigError
 from epochcast.prior.families import Array
-from epochcast.prior.real.source import Mask, Source
+from epochcast.prior.real.source import Mask, Source, Topic
 
 _OUT_OF_CHARACTER = 0.1  # share of its rate at which an ingredient befalls the wrong temper
 EVERY = "every run"
@@ -52,6 +52,7 @@ class Ingredient:
     stage: Stage = Stage.ELSEWHERE
     temper: Temper = Temper.ANY
     among: str | None = None  # a run has at most one of the ingredients among these
+    topic: Topic = Topic.RUN
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ class Table(Mapping[str, Ingredient]):
     def draw(self, source: Source, rates: Mapping[str, float], given: Mapping[str, Mask]) -> dict[str, Mask]:
         """Which ingredients each run has, and which groups it belongs to: [run] per name."""
         has = {EVERY: np.ones(len(source), dtype=bool), **given}
-        places = {names: source.uniform()[:, 0] for names in self._groups_of_one}
+        places = {names: source.about(of[0].topic).uniform()[:, 0] for names, of in self._groups_of_one.items()}
         for name in self._order:
             if name in self._groups:
                 has[name] = self._groups[name].mask(has)
@@ -156,7 +157,7 @@ class Table(Mapping[str, Ingredient]):
             chance = _out_of_character(rates[what.name], has[TAME], rates[TAME])
         elif what.temper is Temper.CALM:
             chance = _out_of_character(rates[what.name], ~has[TAME], 1.0 - rates[TAME])
-        return np.asarray((source.uniform()[:, 0] < chance) & has[what.of])
+        return np.asarray((source.about(what.topic).uniform()[:, 0] < chance) & has[what.of])
 
 
 def _ordered(needs: dict[str, set[str]], known: set[str]) -> list[str]:

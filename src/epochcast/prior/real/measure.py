@@ -8,7 +8,7 @@ import numpy as np
 
 from epochcast.metric import LOSS, SHARE, UNTOLD
 from epochcast.prior.families import Array
-from epochcast.prior.real.source import Mask, Rows, Source
+from epochcast.prior.real.source import Mask, Rows, Source, Topic
 from epochcast.special import expit, logit
 
 _BEST_LOGISTIC = float(expit(1.0))
@@ -37,6 +37,7 @@ class Runs:
 
 def chance_level(source: Source) -> Array:
     """The accuracy [curve, 1] of a guess: 1 / classes, or the share of the largest class."""
+    source = source.about(Topic.METRIC)
     classes = np.round(source.log_uniform(2.0, 1000.0))
     return np.where(source.coin(0.6), 1.0 / classes, source.uniform(0.0, 0.95))
 
@@ -92,6 +93,7 @@ def _take_bounds_away(runs: Runs, rows: Rows, source: Source) -> None:
     seen = np.arange(count) <= source.integers(0, count)
     low = np.where(seen, shown, np.inf).min(axis=1, keepdims=True)
     high = np.where(seen, shown, -np.inf).max(axis=1, keepdims=True)
+    low[:, 0], high[:, 0] = source.together(low[:, 0], np.min), source.together(high[:, 0], np.max)
     middle, half = 0.5 * (low + high), 0.5 * np.maximum(high - low, _SMALLEST_SHOWN)
     scaled = expit((values - middle) / half)
     runs.noiseless[rows] = scaled
@@ -113,16 +115,19 @@ def _use_first_as_unit(losses: Array, sd: Array, chosen: Mask, source: Source) -
     """Divides chosen losses by their first noisy value, in place, and returns what they were divided by [curve]."""
     unit = np.ones(len(losses))
     first = losses[chosen, 0] + sd[chosen, 0] * source[chosen].white(1)[:, 0]
-    unit[chosen] = np.maximum(first, _SMALLEST_REFERENCE)
+    unit[chosen] = np.maximum(source[chosen].together(first, np.median), _SMALLEST_REFERENCE)
     losses[chosen] /= unit[chosen, None]
     sd[chosen] /= unit[chosen, None]
-    losses[chosen, 0], sd[chosen, 0] = 1.0, 0.0
+    itself = np.flatnonzero(chosen)[source[chosen].together(first, np.median) == first]
+    losses[itself, 0], sd[itself, 0] = 1.0, 0.0
     return unit
 
 
 def _anchor_again(losses: Array, sd: Array, source: Source) -> Array:
     """Losses that are far beyond their reference when they are looked at are measured by their newest value, in place;
-    returns what they were divided by [curve]."""
+    returns what they were divided by [curve]. Runs that are seen beside others keep the reference of their task."""
+    if not source.alone:
+        return np.ones(len(losses))
     looked_at = source.integers(0, losses.shape[1])[:, 0]
     unit = np.maximum(losses[np.arange(len(losses)), looked_at] / _FARTHEST, 1.0)
     losses /= unit[:, None]

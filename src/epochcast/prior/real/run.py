@@ -14,7 +14,7 @@ from epochcast.prior.real.grid import Grid
 from epochcast.prior.real.ingredient import Stage
 from epochcast.prior.real.measure import Runs, measured
 from epochcast.prior.real.schedule import Schedule, constant, draw_outlines, warmup
-from epochcast.prior.real.source import Mask, Source
+from epochcast.prior.real.source import Mask, Source, Topic
 from epochcast.prior.real.table import TABLE
 
 Ingredients = dict[str, Mask]
@@ -29,6 +29,7 @@ _ASLEEP = 3e-4  # a change of relative error that no evaluation shows
 
 def draw_schedules(grid: Grid, has: Ingredients, source: Source) -> Schedule:
     """A schedule for every curve, constant for those that have none."""
+    source = source.about(Topic.SCHEDULE)
     batch = constant(grid, len(source))
     outlines = draw_outlines(grid, has, source)
     for form in TABLE.at(Stage.SCHEDULE):
@@ -45,7 +46,7 @@ def ordinary(grid: Grid, schedule: Schedule, has: Ingredients, source: Source) -
     gap, final = _gap(schedule, has, source)
     pace = _pace(has, source)
     error = _trend(grid, schedule, gap + final, pace, has, source)
-    examples = np.where(has["quantised"], noise.examples(source)[:, 0], 0.0)
+    examples = np.where(has["quantised"], noise.examples(source.about(Topic.METRIC))[:, 0], 0.0)
     # [2, curve, step]: noise that may be correlated, and that of a learning rate too high to settle, which is white.
     scales = np.stack([_noise_scale(grid, schedule, error, examples, has, source), _gap_noise(gap, has, source)])
     scales *= pace ** source.uniform(0.6, 1.2)  # small steps go astray less, too

@@ -84,7 +84,10 @@ def toggling(grid: Grid, source: Source) -> Runs:
 def paper_curves(grid: Grid, source: Source) -> Runs:
     """Curves of the paper's prior between step 1 and the horizon; what came before step 1 is lower still."""
     size = len(source)
-    parameters = trend.paper_parameters(size, grid.horizon, source.generator)
+    parameters = source.pick(
+        lambda count: trend.paper_parameters(count, grid.horizon, source.generator),
+        lambda pool: trend.ends(pool, grid.horizon),
+    )
     curves = paper.evaluate(parameters, np.append(np.maximum(grid.steps, 1.0), 1.0))
     values, first = np.clip(curves[:, :-1], 0.0, 1.0), curves[:, -1]
     sd = np.exp(parameters[:, paper.NAMES.index("log_sigma"), None])

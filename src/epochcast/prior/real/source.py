@@ -5,12 +5,13 @@
     source[rows].log_uniform(1, 10)   # [len(rows), 1], for some of the runs
 
 Every number of the prior that belongs to a run is drawn through a source. So a source of another kind, which knows the
-tasks of its rows, can make runs of one task alike without a change to any law.
+tasks of its rows, can make runs of one task alike without a change to any law (`task.TaskSource`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import enum
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,18 @@ Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 
 
+class Topic(enum.Enum):
+    """What a number says something of: runs of one task agree on some topics more than on others."""
+
+    RUN = enum.auto()
+    METRIC = enum.auto()  # what is measured, and on which examples
+    SCHEDULE = enum.auto()  # how the learning rate goes
+
+
 class Source:
     """A generator and the rows that it draws for. Draws are [run, width], one number for each run by default."""
+
+    alone = True  # whether each run is a task of its own
 
     def __init__(self, generator: np.random.Generator, rows: Rows | int) -> None:
         self.generator = generator
@@ -35,6 +46,18 @@ class Source:
     def __getitem__(self, chosen: Rows | Mask) -> Source:
         """The same for some of the rows, by their places or by a mask."""
         return type(self)(self.generator, self.rows[chosen])
+
+    def about(self, topic: Topic) -> Source:
+        """The same for numbers of a topic, which matters to runs that have a task in common."""
+        return self
+
+    def together(self, values: Array, summary: Callable[[Array], Any]) -> Array:
+        """Values [run] as they are; for runs of one task, a summary of all of theirs in place of each."""
+        return values
+
+    def pick(self, draw: Callable[[int], Array], order: Callable[[Array], Array]) -> Array:
+        """What `draw` makes so many of, one for each run. Runs of a task pick alike from a pool sorted by `order`."""
+        return draw(len(self))
 
     # --- numbers that make a run --------------------------------------------------------------------------------------
 

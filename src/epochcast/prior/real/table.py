@@ -9,6 +9,7 @@ from __future__ import annotations
 from epochcast.prior.real import noise, setbacks, trend
 from epochcast.prior.real import schedule as rates
 from epochcast.prior.real.ingredient import EVERY, TAME, Group, Ingredient, Stage, Table, Temper
+from epochcast.prior.real.source import Topic
 
 # Given with the steps of a batch: that they grow by about the same factor; that they are iterations, not epochs.
 GEOMETRIC, ITERATIONS = "geometric steps", "iterations"
@@ -19,40 +20,41 @@ SCHEDULES = "schedules"
 TOKEN_SCHEDULES = "schedules of language models"
 
 _SETBACK, _CALM = Temper.SETBACK, Temper.CALM
+_METRIC, _SCHEDULE = Topic.METRIC, Topic.SCHEDULE
 
 _WHAT_IS_MEASURED = (
     Ingredient("paper", 0.18, EVERY, "a curve of the paper's prior with its white noise", among=WHOLE),
     Ingredient("constant", 0.06, EVERY, "never moves at all", among=WHOLE),
     Ingredient("toggling", 0.025, EVERY, "a constant guess that changes between a few levels", among=WHOLE),
-    Ingredient("paper_accuracy", 0.17, "paper", "said to be an accuracy", among=PAPER_KINDS),
-    Ingredient("paper_loss", 0.55, "paper", "said to be a loss", among=PAPER_KINDS),
+    Ingredient("paper_accuracy", 0.17, "paper", "said to be an accuracy", among=PAPER_KINDS, topic=_METRIC),
+    Ingredient("paper_loss", 0.55, "paper", "said to be a loss", among=PAPER_KINDS, topic=_METRIC),
     Ingredient("paper_quiet", 0.55, "paper", "with a part of the noise", noise.quieter),
-    Ingredient("loss", 0.55, "ordinary", "a loss, squeezed by the paper's normalisation; the others are accuracies"),
-    Ingredient("text", 0.45, "losses over iterations", "a language model: a power law above a floor", trend.tokens),
-    Ingredient("text_epochs", 0.05, "losses over epochs", "the same", trend.tokens),
-    Ingredient("first_as_reference", 0.30, "all losses", "normalised by the first value, for want of an untrained one"),
-    Ingredient("unbounded", 0.07, "training accuracies", "a return without bounds: its scale is what it has shown"),
-    Ingredient("quantised", 0.50, "accuracy", "a share of n validation examples", noise.examples),
-    Ingredient("amounts", 0.70, "ordinary on geometric steps", "against the amount of data instead"),
+    Ingredient("loss", 0.55, "ordinary", "a loss, squeezed by the paper's normalisation; the others are accuracies", topic=_METRIC),
+    Ingredient("text", 0.45, "losses over iterations", "a language model: a power law above a floor", trend.tokens, topic=_METRIC),
+    Ingredient("text_epochs", 0.05, "losses over epochs", "the same", trend.tokens, topic=_METRIC),
+    Ingredient("first_as_reference", 0.30, "all losses", "normalised by the first value, for want of an untrained one", topic=_METRIC),
+    Ingredient("unbounded", 0.07, "training accuracies", "a return without bounds: its scale is what it has shown", topic=_METRIC),
+    Ingredient("quantised", 0.50, "accuracy", "a share of n validation examples", noise.examples, topic=_METRIC),
+    Ingredient("amounts", 0.70, "ordinary on geometric steps", "against the amount of data instead", topic=_METRIC),
     Ingredient(TAME, 0.50, "ordinary", "quiet, with few setbacks; the others have the more of them"),
 )
 
 _LEARNING_RATE = (
-    Ingredient("cosine", 0.47, "planned", "", rates.cosine, Stage.SCHEDULE, among=SCHEDULES),
+    Ingredient("cosine", 0.47, "planned", "", rates.cosine, Stage.SCHEDULE, among=SCHEDULES, topic=_SCHEDULE),
     Ingredient(
-        "polynomial", 0.09, "planned", "linear, root or square", rates.polynomial, Stage.SCHEDULE, among=SCHEDULES
+        "polynomial", 0.09, "planned", "linear, root or square", rates.polynomial, Stage.SCHEDULE, among=SCHEDULES, topic=_SCHEDULE
     ),
-    Ingredient("exponential", 0.02, "planned", "", rates.exponential, Stage.SCHEDULE, among=SCHEDULES),
-    Ingredient("drops", 0.09, "planned", "one to three sudden drops", rates.drops, Stage.SCHEDULE, among=SCHEDULES),
-    Ingredient("restarts", 0.03, "planned", "cosine cycles", rates.restarts, Stage.SCHEDULE, among=SCHEDULES),
-    Ingredient("hold_decay", 0.03, "planned", "held, then down", rates.hold_decay, Stage.SCHEDULE, among=SCHEDULES),
-    Ingredient("tokens_cosine", 0.33, "tokens", "", rates.cosine, Stage.SCHEDULE, among=TOKEN_SCHEDULES),
-    Ingredient("tokens_polynomial", 0.07, "tokens", "", rates.polynomial, Stage.SCHEDULE, among=TOKEN_SCHEDULES),
-    Ingredient("tokens_hold_decay", 0.45, "tokens", "", rates.hold_decay, Stage.SCHEDULE, among=TOKEN_SCHEDULES),
-    Ingredient("ends_at_horizon", 0.90, "scheduled", "the others end earlier or would end later"),
-    Ingredient("hold", 0.12, "annealed", "the rate is held for a while before it decays"),
-    Ingredient("rest", 0.30, "annealed", "the rate does not decay to zero"),
-    Ingredient("warmup", 0.25, "scheduled", "the rate grows at first", rates.warmup),
+    Ingredient("exponential", 0.02, "planned", "", rates.exponential, Stage.SCHEDULE, among=SCHEDULES, topic=_SCHEDULE),
+    Ingredient("drops", 0.09, "planned", "one to three sudden drops", rates.drops, Stage.SCHEDULE, among=SCHEDULES, topic=_SCHEDULE),
+    Ingredient("restarts", 0.03, "planned", "cosine cycles", rates.restarts, Stage.SCHEDULE, among=SCHEDULES, topic=_SCHEDULE),
+    Ingredient("hold_decay", 0.03, "planned", "held, then down", rates.hold_decay, Stage.SCHEDULE, among=SCHEDULES, topic=_SCHEDULE),
+    Ingredient("tokens_cosine", 0.33, "tokens", "", rates.cosine, Stage.SCHEDULE, among=TOKEN_SCHEDULES, topic=_SCHEDULE),
+    Ingredient("tokens_polynomial", 0.07, "tokens", "", rates.polynomial, Stage.SCHEDULE, among=TOKEN_SCHEDULES, topic=_SCHEDULE),
+    Ingredient("tokens_hold_decay", 0.45, "tokens", "", rates.hold_decay, Stage.SCHEDULE, among=TOKEN_SCHEDULES, topic=_SCHEDULE),
+    Ingredient("ends_at_horizon", 0.90, "scheduled", "the others end earlier or would end later", topic=_SCHEDULE),
+    Ingredient("hold", 0.12, "annealed", "the rate is held for a while before it decays", topic=_SCHEDULE),
+    Ingredient("rest", 0.30, "annealed", "the rate does not decay to zero", topic=_SCHEDULE),
+    Ingredient("warmup", 0.25, "scheduled", "the rate grows at first", rates.warmup, topic=_SCHEDULE),
     Ingredient(
         "paced", 0.68, "scheduled", "progress goes with the sum of learning rates, not with the number of steps"
     ),

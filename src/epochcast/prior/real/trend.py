@@ -158,12 +158,19 @@ def paper_parameters(size: int, horizon: float, generator: np.random.Generator, 
     return np.concatenate(kept)
 
 
+def ends(parameters: Array, horizon: float) -> Array:
+    """Where curves of the paper's prior come to, by which they can be told apart."""
+    return np.asarray(paper.evaluate(parameters, np.array([max(horizon / 3.0, 1.0), horizon])).mean(axis=1))
+
+
 def paper_decay(clock: Array, horizon: float, source: Source) -> Array:
     """What the paper's curves, which begin at step 1, leave to be learned after training time `clock` [curve, step].
 
     Only of those that rise: how runs get worse again is the business of setbacks.
     """
-    parameters = paper_parameters(len(source), horizon, source.generator, rising=True)
+    parameters = source.pick(
+        lambda count: paper_parameters(count, horizon, source.generator, rising=True), lambda pool: ends(pool, horizon)
+    )
     learned = paper.evaluate(parameters, np.maximum(clock, 1.0))
     return np.asarray(1.0 - np.clip(learned, 0.0, 1.0) * np.minimum(clock, 1.0))
 
