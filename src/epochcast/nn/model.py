@@ -1,8 +1,4 @@
-"""The networks, in torch: the paper's set transformer and the streaming transformer.
-
-Weight matrices are stored as [in, out] and applied as `x @ w`, so that an exported graph can point at the very bytes
-of the weight file.
-"""
+"""The networks, in torch: the paper's set transformer and the streaming transformer."""
 
 from __future__ import annotations
 
@@ -17,6 +13,8 @@ from torch import Tensor, nn
 from epochcast.errors import ConfigError
 from epochcast.features.constants import HIDDEN
 from epochcast.features.run import KIND_FEATURE, QUERY_FEATURES, TOKEN_FEATURES
+from epochcast.nn.context import ContextDecoder
+from epochcast.nn.layers import Block, Linear
 from epochcast.rates import RATE_QUERY_FEATURES, RATE_TOKEN_FEATURES
 
 Layout = Literal["set", "stream"]
@@ -36,6 +34,8 @@ class ModelConfig:
     outputs: int = 12  # bins or Gaussian components
     decoder: int = 256  # streaming: width of the decoder
     rates: bool = False  # streaming: has inputs for learning rates
+    context: int = 0  # streaming: width of the decoder's view of other runs; 0 for a network that reads none
+    context_layers: int = 2  # streaming: of the summaries of other runs
 
     def __post_init__(self) -> None:
         if self.layout not in ("set", "stream") or self.head not in ("bars", "mixture"):
@@ -71,54 +71,6 @@ PAPER_SIZES = {
     "P3": paper_config(12, 512),
     "6x128": paper_config(6, 128),
 }
-
-
-class Linear(nn.Module):
-    """x @ weight + bias, with the weight stored as [in, out]."""
-
-    def __init__(self, inputs: int, outputs: int, bias: bool = True, zero: bool = False) -> None:
-        super().__init__()
-        weight = torch.zeros(inputs, outputs) if zero else torch.randn(inputs, outputs) / math.sqrt(inputs)
-        self.weight = nn.Parameter(weight)
-        self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
-
-    def forward(self, x: Tensor) -> Tensor:
-        y = x @ self.weight
-        return y if self.bias is None else y + self.bias
-
-
-class Block(nn.Module):
-    """A pre-norm transformer block; output projections start at zero, so that it starts as the identity."""
-
-    def __init__(self, width: int, heads: int, hidden: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.attention_norm = nn.LayerNorm(width)
-        self.query = Linear(width, width, bias=False)
-        self.key = Linear(width, width, bias=False)
-        self.value = Linear(width, width, bias=False)
-        self.mix = Linear(width, width, bias=False, zero=True)
-        self.mlp_norm = nn.LayerNorm(width)
-        self.up = Linear(width, hidden)
-        self.down = Linear(hidden, width, zero=True)
-
-    def _split(self, x: Tensor) -> Tensor:
-        batch, length, width = x.shape
-        return x.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
-
-    def forward(self, x: Tensor, bias: Tensor, past: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """One layer; `bias` [.., new, past + new] is HIDDEN where a token may not look. Returns keys and values.
-
-        `past` and the second result are [2, batch, head, token, size].
-        """
-        normed = self.attention_norm(x)
-        query, key, value = (self._split(part(normed)) for part in (self.query, self.key, self.value))
-        if past is not None:
-            key, value = torch.cat([past[0], key], dim=2), torch.cat([past[1], value], dim=2)
-        scores = query @ key.transpose(-1, -2) / math.sqrt(key.shape[-1]) + bias
-        seen = torch.softmax(scores, dim=-1) @ value
-        x = x + self.mix(seen.transpose(1, 2).reshape(x.shape))
-        return x + self.down(F.gelu(self.up(self.mlp_norm(x)))), torch.stack([key, value])
 
 
 class SetModel(nn.Module):
@@ -193,6 +145,11 @@ class StreamModel(nn.Module):
         self.decode_hidden = Linear(config.decoder, config.decoder)
         self.head = Linear(config.decoder, 3 * config.outputs + 1, zero=True)
         _spread_components(self.head, torch.linspace(-3.0, 3.0, config.outputs), 1.0)
+        if config.context:
+            self.context = ContextDecoder(
+                config.width, config.decoder, config.token_features, config.query_features, config.outputs,
+                config.context, config.context_layers,
+            )  # fmt: skip
         with torch.no_grad():  # a network that never sees what is measured must not care
             self.embed.weight[KIND_FEATURE] = 0.0
             self.from_cutoff.weight[KIND_FEATURE] = 0.0

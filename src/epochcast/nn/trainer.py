@@ -21,6 +21,7 @@ from torch import Tensor, distributed
 
 from epochcast.errors import ConfigError, TrainingError, WeightsError
 from epochcast.nn.batch import Targets, sampler_of
+from epochcast.nn.context_objective import ContextObjective
 from epochcast.nn.model import PAPER_SIZES, ModelConfig
 from epochcast.nn.muon import Muon
 from epochcast.nn.objective import Cutoffs, Objective, Precision, SetObjective, StreamObjective, prior_borders
@@ -132,6 +133,15 @@ RECIPES: dict[str, TrainConfig] = {
     "lcpfn": TrainConfig(model=PAPER_SIZES["6x128"], curves=300_000, batch=50, targets="exact"),
     "stream": TrainConfig(curves=200_000, quiet=0.03),
     "real": TrainConfig(model=ModelConfig(layers=8, rates=True), prior="real", curves=250_000),
+    "context": TrainConfig(
+        model=ModelConfig(layers=8, rates=True, context=64),
+        prior="real",
+        curves=64_000,
+        batch=16,
+        precision="bfloat16",
+        muon_rate=1e-3,
+        adam_rate=5e-4,
+    ),
 }
 
 
@@ -165,7 +175,7 @@ class Trainer:
         loss = self._accumulate()
         if not math.isfinite(loss):
             raise TrainingError(f"the loss became {loss} at step {self.step}; the last checkpoint is untouched")
-        parameters = list(self.objective.network.parameters())
+        parameters = [p for p in self.objective.network.parameters() if p.requires_grad]
         _sum_gradients(parameters)
         torch.nn.utils.clip_grad_norm_(parameters, self.config.clip)
         share = _rate_at(self.step, self.config)
@@ -209,6 +219,7 @@ class Trainer:
         arrays, _ = read_safetensors(path)
         known = {name.removeprefix("model."): array for name, array in arrays.items()}
         own = self.objective.network.state_dict()
+        known |= _new_of_context(own, known)
         for name, value in own.items():
             missing = len(value) - len(known[name]) if name in known and value.ndim else 0
             if missing and missing == _OF_RATES.get(name):
@@ -265,6 +276,8 @@ class Trainer:
 
 
 def _objective(config: TrainConfig) -> Objective:
+    if config.model.context:
+        return ContextObjective(config.model, config.precision)
     if config.model.layout == "stream":
         batches = sampler_of(config.prior, config.horizon, config.targets, config.quiet)
         return StreamObjective(config.model, batches, config.queries, config.precision)
@@ -278,13 +291,22 @@ def _objective(config: TrainConfig) -> Objective:
     return SetObjective(config.model, sampler, borders, config.horizon, config.targets, config.cutoffs)
 
 
+def _new_of_context(own: Mapping[str, Tensor], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Weights that a network has for reading other runs, where they are not known yet.
+
+    Its decoder begins as a copy of the one without context; what reads other runs keeps its random weights.
+    """
+    new = [name for name in own if name.startswith("context.") and name not in known]
+    return {name: known.get(name.removeprefix("context."), own[name].numpy()) for name in new}
+
+
 def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
 def _optimizers(config: TrainConfig, objective: Objective) -> list[torch.optim.Optimizer]:
     """Muon for the matrices between hidden states, AdamW for embeddings, norms, biases and heads."""
-    named = list(objective.network.named_parameters())
+    named = [(name, p) for name, p in objective.network.named_parameters() if p.requires_grad]
     hidden = [p for name, p in named if config.optimizer == "muon" and p.ndim == 2 and objective.is_hidden(name)]
     inside = {id(p) for p in hidden}
     rest = [p for _, p in named if id(p) not in inside]
