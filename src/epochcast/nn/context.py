@@ -17,6 +17,8 @@ from epochcast.features.constants import HIDDEN
 from epochcast.features.context import NOW_FEATURES, OVERALL_FEATURES, RUN_FEATURES, THEN_FEATURES
 from epochcast.nn.layers import Block, Linear
 
+HEADS, RUN_HEADS = 8, 4  # of the attention over other runs, and of that among them
+
 
 @dataclass(frozen=True)
 class ContextInputs:
@@ -38,10 +40,9 @@ class ContextDecoder(nn.Module):
         self, state: int, decoder: int, token_features: int, query_features: int, outputs: int, width: int, layers: int
     ) -> None:
         super().__init__()
-        self.heads = 8
         self.run_state = Linear(state, width)
         self.run_features = Linear(RUN_FEATURES, width, bias=False)
-        self.run_blocks = nn.ModuleList(Block(width, 4, 2 * width) for _ in range(layers))
+        self.run_blocks = nn.ModuleList(Block(width, RUN_HEADS, 2 * width) for _ in range(layers))
         self.run_norm = nn.LayerNorm(width)
         self.from_run = Linear(width, width)
         self.from_other = Linear(state, width, bias=False)
@@ -53,10 +54,10 @@ class ContextDecoder(nn.Module):
         self.pair_norm = nn.LayerNorm(width)
         self.pair_up = Linear(width, width)
         self.pair_down = Linear(width, width, zero=True)
-        self.to_heads = Linear(width, self.heads)
-        self.to_nobody = Linear(width, self.heads)
-        self.from_pooled = Linear(self.heads * width, decoder, bias=False, zero=True)
-        self.from_nobody = Linear(self.heads, decoder, bias=False, zero=True)
+        self.to_heads = Linear(width, HEADS)
+        self.to_nobody = Linear(width, HEADS)
+        self.from_pooled = Linear(HEADS * width, decoder, bias=False, zero=True)
+        self.from_nobody = Linear(HEADS, decoder, bias=False, zero=True)
         self.from_all = Linear(OVERALL_FEATURES, decoder, bias=False, zero=True)
         self.from_state = Linear(state, decoder)
         self.from_cutoff = Linear(token_features, decoder, bias=False)

@@ -7,7 +7,7 @@ The graph holds no weights but their places in a file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,19 +35,23 @@ class Place:
 
 def graph_of(config: ModelConfig, places: Mapping[str, Place], file: str) -> bytes:
     """The graph of a network whose weights lie at some places of a file beside it."""
+    return written(_set_network if config.layout == "set" else _stream_network, config, places, file)
+
+
+def written(
+    network: Callable[[Graph, ModelConfig], None], config: ModelConfig, places: Mapping[str, Place], file: str
+) -> bytes:
+    """The graph that a function makes."""
     try:
         import onnx
     except ImportError:
         raise MissingExtraError("onnx", "train") from None
-    graph = _Graph(onnx, places, file)
-    if config.layout == "set":
-        _set_network(graph, config)
-    else:
-        _stream_network(graph, config)
+    graph = Graph(onnx, places, file)
+    network(graph, config)
     return graph.to_bytes()
 
 
-class _Graph:
+class Graph:
     """Operations under construction; a tensor is known by its name."""
 
     def __init__(self, onnx: Any, places: Mapping[str, Place], file: str) -> None:
@@ -112,9 +116,13 @@ class _Graph:
     def linear_gelu(self, x: str, layer: str) -> str:
         return self.add("BiasGelu", self.product(x, layer), self.weight(f"{layer}.bias"))
 
-    def norm(self, x: str, layer: str) -> str:
+    def norm(self, x: str, layer: str, to: str = "") -> str:
         scale, bias = self.weight(f"{layer}.weight"), self.weight(f"{layer}.bias")
-        return self.add("LayerNormalization", x, scale, bias, axis=-1, epsilon=_NORM_EPSILON)
+        return self.add("LayerNormalization", x, scale, bias, to=to, axis=-1, epsilon=_NORM_EPSILON)
+
+    def slice(self, x: str, start: int, end: int | None, axis: int) -> str:
+        last = _TO_THE_END if end is None else end
+        return self.add("Slice", x, self.integers(start), self.integers(last), self.integers(axis))
 
     def to_bytes(self) -> bytes:
         helper = self._onnx.helper
@@ -128,7 +136,7 @@ class _Graph:
 # --- blocks -----------------------------------------------------------------------------------------------------------
 
 
-def _attention(graph: _Graph, config: ModelConfig, asked: str, keys: str, values: str, hidden: str, block: str) -> str:
+def _attention(graph: Graph, config: ModelConfig, asked: str, keys: str, values: str, hidden: str, block: str) -> str:
     """What normalised states see through keys and values."""
     query = graph.product(asked, f"{block}.query")
     # The operator would repeat what is hidden for every head by itself, but onnxruntime 1.20 does so wrongly.
@@ -136,7 +144,7 @@ def _attention(graph: _Graph, config: ModelConfig, asked: str, keys: str, values
     return graph.add("MultiHeadAttention", query, keys, values, "", "", hidden, num_heads=config.heads)
 
 
-def _causal_attention(graph: _Graph, config: ModelConfig, block: str, states: str, past: str, memory: str) -> str:
+def _causal_attention(graph: Graph, config: ModelConfig, block: str, states: str, past: str, memory: str) -> str:
     """The same where each state sees itself and the earlier ones, in one operation with the projections."""
     parts = (graph.weight(f"{block}.{part}.weight") for part in ("query", "key", "value"))
     projections = graph.add("Concat", *parts, axis=1)  # done once, when the graph is loaded
@@ -147,19 +155,21 @@ def _causal_attention(graph: _Graph, config: ModelConfig, block: str, states: st
     )  # fmt: skip
 
 
-def _after_attention(graph: _Graph, config: ModelConfig, layer: int, x: str, seen: str) -> tuple[str, str]:
+def _after_attention(
+    graph: Graph, config: ModelConfig, layer: int, x: str, seen: str, to: str = ""
+) -> tuple[str, str]:
     """The rest of a block: the new states, as they are and as the next layer normalises them."""
     block = f"blocks.{layer}"
     x = graph.add("Add", x, graph.product(seen, f"{block}.mix"))
     change = graph.linear(graph.linear_gelu(graph.norm(x, f"{block}.mlp_norm"), f"{block}.up"), f"{block}.down")
     x = graph.add("Add", x, change)
-    return x, graph.norm(x, "norm" if layer + 1 == config.layers else f"blocks.{layer + 1}.attention_norm")
+    return x, graph.norm(x, "norm" if layer + 1 == config.layers else f"blocks.{layer + 1}.attention_norm", to)
 
 
 # --- the two networks: nobody reads the states of the last layer except those that are asked --------------------------
 
 
-def _set_network(graph: _Graph, config: ModelConfig) -> None:
+def _set_network(graph: Graph, config: ModelConfig) -> None:
     """Inputs as of `SetModel.forward`, and `hidden`: HIDDEN where a token [row] may not look at another [column]."""
     context = ("batch", "context")
     inputs = [graph.input("steps", context), graph.input("values", context), graph.input("observed", context, "BOOL")]
@@ -186,7 +196,7 @@ def _set_network(graph: _Graph, config: ModelConfig) -> None:
     graph.linear(graph.linear_gelu(states, "decode_hidden"), "head", to=raw)
 
 
-def _stream_network(graph: _Graph, config: ModelConfig) -> None:
+def _stream_network(graph: Graph, config: ModelConfig) -> None:
     """Inputs as of `StreamModel.forward`, but the memory apart by layers, and `hidden`, HIDDEN where a cutoff [row]
     may not look at a token [column]."""
     at_cutoff = ("batch", "cutoff")
@@ -209,18 +219,19 @@ def _stream_network(graph: _Graph, config: ModelConfig) -> None:
     x, asked = (graph.add("GatherND", whole, index, batch_dims=1) for whole in (x, normed))
     keys, values = (_extended(graph, config, normed, f"{last}.{part}") for part in ("key", "value"))
     seen = _attention(graph, config, asked, keys, values, hidden, f"blocks.{last}")
-    _, states = _after_attention(graph, config, last, x, seen)
+    states = graph.output("states", (*at_cutoff, config.width))
+    _after_attention(graph, config, last, x, seen, to=states)
     _decoder(graph, states, cutoff_features, query_features, raw)
 
 
-def _extended(graph: _Graph, config: ModelConfig, states: str, name: str) -> str:
+def _extended(graph: Graph, config: ModelConfig, states: str, name: str) -> str:
     """Keys or values of earlier tokens, an input, and of the new ones behind them, an output."""
     past = graph.input(f"past.{name}", ("batch", "before", config.width))
     memory = graph.output(f"memory.{name}", ("batch", "before and token", config.width))
     return graph.add("Concat", past, graph.product(states, f"blocks.{name}"), axis=1, to=memory)
 
 
-def _decoder(graph: _Graph, states: str, cutoff_features: str, query_features: str, raw: str) -> None:
+def _decoder(graph: Graph, states: str, cutoff_features: str, query_features: str, raw: str) -> None:
     context = graph.add("Add", graph.linear(states, "from_state"), graph.product(cutoff_features, "from_cutoff"))
     context = graph.add("Unsqueeze", context, graph.integers(2))
     hidden = graph.add("Gelu", graph.add("Add", graph.product(query_features, "from_query"), context))

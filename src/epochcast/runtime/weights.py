@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -80,6 +80,16 @@ def _digest(arrays: Mapping[str, NDArray[np.generic]], header: Mapping[str, str]
     return digest.hexdigest()
 
 
+def context_graphs(graph: Path) -> tuple[Path, Path]:
+    """Where the graphs lie that read other runs: one sums them up, the other answers beside them."""
+    return graph.with_suffix(".others.onnx"), graph.with_suffix(".context.onnx")
+
+
+def digest_of(graphs: Iterable[bytes]) -> str:
+    """sha256 of the graphs of a network, one behind the other."""
+    return hashlib.sha256(b"".join(graphs)).hexdigest()
+
+
 @dataclass(frozen=True)
 class ModelFiles:
     """Where a model lies on the disk, and what its card says."""
@@ -144,7 +154,8 @@ def _own(graph: Path) -> ModelFiles:
             folder = _shown(graph.parent)
             raise WeightsError(f"{_shown(file)} does not exist; train a model with: epochcast train --out {folder}")
     _, header = read_safetensors(weights)
-    found = hashlib.sha256(graph.read_bytes()).hexdigest()
+    graphs = [file for file in (graph, *context_graphs(graph)) if file.is_file()]
+    found = digest_of(file.read_bytes() for file in graphs)
     wanted = header.get(GRAPH_DIGEST, found)
     if found != wanted:
         raise WeightsError(
