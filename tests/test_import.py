@@ -36,6 +36,7 @@ PUBLIC = [
     "Patience",
     "Reason",
     "Run",
+    "Space",
     "Stopper",
     "Stream",
     "forecast",

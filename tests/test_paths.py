@@ -116,6 +116,14 @@ def test_paths_of_a_batch_are_those_of_its_members(forecast):
     np.testing.assert_allclose(batch[0].paths(3, seed=5), forecast.paths(3, seed=5), atol=1e-4)
 
 
+@pytest.mark.parametrize("model", ["real", "empirical-gp"])
+def test_paths_of_a_shorter_run_of_a_ragged_batch_are_those_of_that_run(model):
+    curve = 0.9 - 0.7 * np.exp(-np.arange(1.0, 12.0) / 6.0)
+    batch = ec.forecast([curve[:5], curve], 30, "accuracy", model=model)
+    alone = ec.forecast(curve[:5], 30, "accuracy", model=model)
+    np.testing.assert_allclose(batch[0].paths(3, seed=5), alone.paths(3, seed=5), atol=1e-4)
+
+
 def test_paths_of_a_stream_are_those_of_its_values(forecast):
     stream = ec.Forecaster().stream(60, "accuracy")
     for value in RISING[:10]:

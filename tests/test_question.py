@@ -52,6 +52,16 @@ class Recorder(Engine):
         return Mixture(np.zeros(shape), np.full(shape, 0.5), np.zeros(shape))
 
 
+class Echo(Recorder):
+    """Answers with each run's newest value."""
+
+    def predict(self, question: Question) -> Mixture:
+        super().predict(question)
+        shape = (*question.steps.shape, 1)
+        means = np.broadcast_to(question.runs.last_value[:, None, None], shape)
+        return Mixture(np.zeros(shape), means, np.zeros(shape))
+
+
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
@@ -148,8 +158,26 @@ def test_some_runs_of_a_question_keep_all_that_is_known_of_them(index: Any) -> N
     assert some.context is not None
     assert len(some.context) == 3  # other runs are those of all
     assert {field.name for field in fields(Question)} == {
-        *("runs", "steps", "horizon", "kinds", "untrained", "schedule", "configs", "context")
+        *("runs", "steps", "horizon", "kinds", "untrained", "schedule", "configs", "context", "alone")
     }  # a new field needs a line above
+
+
+def test_runs_that_are_asked_about_alone_have_no_context_and_the_others_have_it() -> None:
+    mixed = replace(whole(), alone=np.array([False, True, False]))
+    apart, among = mixed[1:2], mixed[np.array([2, 0])]
+    assert apart.context is None
+    assert among.context is mixed.context
+    assert apart.alone is None
+    assert among.alone is None
+    np.testing.assert_array_equal(mixed[1:].alone, [True, False])  # type: ignore[arg-type]
+
+
+def test_batch_of_which_some_are_alone_is_asked_in_two_parts_and_answered_in_its_own_order() -> None:
+    engine = Echo(reads=frozenset({"context", "schedule"}))
+    mixed = replace(whole(), alone=np.array([False, True, False]))
+    found, _ = answer(engine, mixed)
+    assert [(len(part), part.context is None) for part in engine.asked] == [(2, False), (1, True)]
+    np.testing.assert_array_equal(found.mean()[:, 0], mixed.runs.last_value)
 
 
 def test_values_before_training_stand_at_step_0_of_the_runs_that_have_one() -> None:

@@ -21,6 +21,7 @@ from epochcast.forecaster import Forecaster, Stream, forecast
 from epochcast.metric import Metric, metric_names
 from epochcast.run import Run
 from epochcast.runtime.weights import models
+from epochcast.space import Space
 from epochcast.stopping import Decision, NoStopping, Patience, Reason, Stopper
 
 __version__ = "0.1.0"
@@ -35,6 +36,7 @@ __all__ = [
     "Patience",
     "Reason",
     "Run",
+    "Space",
     "Stopper",
     "Stream",
     "forecast",

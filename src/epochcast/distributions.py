@@ -7,8 +7,9 @@ leading shape of the distribution.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -290,3 +291,12 @@ class Mixture:
         wide = (*shape, self.means.shape[-1])
         means, log_scales = (_pick(np.broadcast_to(a, wide), component) for a in (self.means, self.log_scales))
         return means + np.exp(log_scales) * rng.standard_normal(shape)
+
+
+_Kind = TypeVar("_Kind", Bars, Mixture)
+
+
+def joined(parts: Sequence[_Kind]) -> _Kind:
+    """The distributions of all runs, from those of some each."""
+    by_run = [field.name for field in fields(parts[0]) if field.name != "borders"]
+    return replace(parts[0], **{name: np.concatenate([getattr(part, name) for part in parts]) for name in by_run})

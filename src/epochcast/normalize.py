@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 
 from epochcast.curve import Array, Curves, Mask
 from epochcast.errors import InputError
-from epochcast.metric import LARGEST_VALUE, SMALLEST_RANGE, Metric
+from epochcast.metric import LARGEST_VALUE, SMALLEST_RANGE, Bounds, Metric
 from epochcast.special import expit, logit
 
 _SMALLEST_SPREAD = 1e-9  # of a run's values, as a share of their size: less is rounding
@@ -69,6 +69,31 @@ class Normalizer:
         lower = np.where(below, high - (high - newest) / FARTHEST, low)
         higher = np.where(above, low + (newest - low) / FARTHEST, high)
         return cls._between(metric, lower, higher), below | above
+
+    @classmethod
+    def of_task(cls, metric: Metric, bounds: Bounds) -> Normalizer:
+        """One map for all runs of a task, by the soft bounds that `task_bounds` found."""
+        if not metric.transform:
+            return cls.of(metric)
+        low, high = bounds
+        return cls(metric, np.asarray((low + high) / 2), np.asarray(metric.sign * (high - low) / 2))
+
+    def own_where_left(self, curves: Curves, untrained: Array | None = None) -> tuple[Normalizer, Mask]:
+        """This map of a task for runs that are in its range, each run's own for those [run] that have left it."""
+        left = np.zeros(len(curves), dtype=np.bool_)
+        if not self.metric.transform:
+            return self, left
+        reach = np.abs(self.half_width)
+        low, high = self.center - reach, self.center + reach
+        below, above = _left_behind(np.where(curves.lengths > 0, curves.last_value, high), low, high)
+        left = below | above
+        if not left.any():
+            return self, left
+        rows = np.flatnonzero(left)
+        own, _ = Normalizer.of_runs(self.metric, curves[rows], None if untrained is None else untrained[rows])
+        center, half_width = (np.full((len(curves), 1), float(shared)) for shared in (self.center, self.half_width))
+        center[rows], half_width[rows] = own.center, own.half_width
+        return Normalizer(self.metric, center, half_width), left
 
     @classmethod
     def _between(cls, metric: Metric, low: Array, high: Array) -> Normalizer:
@@ -123,6 +148,37 @@ class Normalizer:
     def image(self) -> tuple[float, float]:
         """The interval that `forward` maps onto: where a forecast has its mass."""
         return (0.0, 1.0) if self.metric.transform else self.metric.hard
+
+
+def task_bounds(metric: Metric, others: Curves, told: Array, told_of_others: Array) -> Bounds:
+    """Soft bounds that all runs of a task share, found so that they stay while new values of a run come in.
+
+    Those of the metric, where it has them. For a loss they reach from the best value possible to the untrained
+    model's: the median of what was `told` of the runs asked about or else of the others, or else of the first values
+    of the others. Where no value is the best possible they hold the values of the others, but for runs that have
+    left the range of most.
+    """
+    if metric.soft is not None or not metric.transform:
+        return metric.soft or (0.0, 1.0)
+    if not math.isfinite(metric.best):
+        return _around_most(others)
+    known = [array[np.isfinite(array)] for array in (told, told_of_others, others.values[:, 0])]
+    reference = np.asarray(np.median(next(array for array in known if len(array))))
+    width = float(_width_from(metric, reference))
+    return (metric.best, metric.best + width) if metric.minimize else (metric.best - width, metric.best)
+
+
+def _around_most(runs: Curves) -> Bounds:
+    """The lowest and the highest value of runs, but for values far from where most runs are."""
+    unknown = np.full(len(runs), np.nan)
+    low, high = (float(np.median(ends)) for ends in _around_the_run(runs, unknown))
+    values = runs.values[runs.seen]
+    near = values[~np.logical_or(*_left_behind(values, np.asarray(low), np.asarray(high)))]
+    if 2 * len(near) <= len(values):  # there is no place where most of them are
+        near = values
+    whole = Curves(np.zeros((1, len(near))), near[None], np.array([len(near)]))
+    lowest, highest = _around_the_run(whole, unknown[:1])
+    return float(lowest[0]), float(highest[0])
 
 
 def keep_their_scale(metric: Metric, runs: Curves, untrained: Array | None = None) -> Mask:

@@ -34,7 +34,9 @@ def draw(
     steps, most = question.steps[0], engine.most_values
     room = MOST_KNOTS if most is None else min(MOST_KNOTS, most // 2)
     positions = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), room)).round().astype(np.intp))
-    runs = question.runs if most is None else thinned(question.runs, most - len(positions))
+    length = int(question.runs.lengths[0])  # a run of a ragged batch is padded to the longest
+    seen = replace(question.runs, steps=question.runs.steps[:, :length], values=question.runs.values[:, :length])
+    runs = seen if most is None else thinned(seen, most - len(positions))
     paths = replace(question, runs=runs)[np.zeros(size, dtype=np.intp)]
     reader = engine.for_paths()
     values = np.empty((size, len(positions)))

@@ -16,11 +16,12 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.curve import Array, Curves
-from epochcast.distributions import Distribution
+from epochcast.curve import Array, Curves, Mask
+from epochcast.distributions import Distribution, joined
 from epochcast.errors import InputError
 from epochcast.metric import UNTOLD
 from epochcast.schedule import Schedule
+from epochcast.space import Space
 
 Input = Literal["untrained", "kind", "schedule", "context", "config"]
 NOTHING: frozenset[Input] = frozenset()
@@ -40,7 +41,9 @@ class Context:
 
     runs: Curves
     horizons: Array  # [run]
-    configs: tuple[Mapping[str, Any] | None, ...] = ()
+    configs: tuple[Mapping[str, Any] | None, ...] = ()  # one per run, or none at all
+    untrained: Array | None = None  # [run]: the value before training, NaN where it is not known
+    space: Space | None = None  # on which scales the entries of the configurations live, where that was told
 
     def __len__(self) -> int:
         return len(self.runs)
@@ -58,6 +61,7 @@ class Question:
     schedule: Schedule | None = None  # how the learning rate goes
     configs: tuple[Mapping[str, Any] | None, ...] = ()  # one per run, or none at all
     context: Context | None = None
+    alone: Mask | None = None  # [run]: which of them are asked about as if there were no context
 
     @classmethod
     def of(cls, runs: Curves, steps: Array, horizon: float, **known: Any) -> Question:
@@ -70,6 +74,8 @@ class Question:
 
     def __getitem__(self, index: slice | NDArray[np.integer[Any]]) -> Question:
         """The same about some of the runs."""
+        alone = None if self.alone is None else self.alone[index]
+        mixed = alone is not None and alone.any() and not alone.all()
         return replace(
             self,
             runs=self.runs[index],
@@ -77,6 +83,8 @@ class Question:
             kinds=self.kinds[index],
             untrained=None if self.untrained is None else self.untrained[index],
             configs=tuple(np.array(self.configs, dtype=object)[index]) if self.configs else (),
+            context=None if alone is not None and len(alone) and alone.all() else self.context,
+            alone=alone if mixed else None,
         )
 
     def given(self, what: Input) -> bool:
@@ -172,7 +180,12 @@ def answer(engine: Engine, question: Question) -> tuple[Distribution, tuple[str,
     """The engine's answer, on its own grid of steps, and what was left out for it; what it cannot use is refused."""
     check(engine, question)
     question, notes = on_grid(engine, question)
-    return engine.predict(question), notes
+    if question.alone is None:
+        return engine.predict(question), notes
+    among, alone = np.flatnonzero(~question.alone), np.flatnonzero(question.alone)
+    parts: list[Any] = [engine.predict(question[rows]) for rows in (among, alone)]
+    order = np.argsort(np.concatenate([among, alone]))
+    return joined(parts)[order], notes
 
 
 def check(engine: Engine, question: Question) -> None:

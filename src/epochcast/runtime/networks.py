@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epochcast.curve import Curves
-from epochcast.distributions import Array, Bars, Distribution, Mixture
+from epochcast.distributions import Array, Bars, Distribution, Mixture, joined
 from epochcast.errors import InputError, WeightsError
 from epochcast.features.codec import Codec, DecoderInputs
 from epochcast.features.constants import HIDDEN, SMALLEST_LOG_SCALE
@@ -348,12 +348,3 @@ class PathSession(StreamSession):
         self._memory = [np.repeat(layer, len(question), axis=1) for layer in layers]
         self._memory += [np.repeat(part, len(question), axis=0) for part in (keys, values)]
         return answer[np.zeros(len(question), dtype=np.intp)]
-
-
-def joined(parts: list[Mixture]) -> Mixture:
-    """The mixtures of all curves, from those of some each."""
-    return Mixture(
-        np.concatenate([part.log_weights for part in parts]),
-        np.concatenate([part.means for part in parts]),
-        np.concatenate([part.log_scales for part in parts]),
-    )

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epochcast.curve import Array, Curves
-from epochcast.distributions import Distribution, Mixture
+from epochcast.distributions import Distribution, Mixture, joined
 from epochcast.question import Engine, Question, Recollection
-from epochcast.runtime.networks import StreamEngine, joined
+from epochcast.runtime.networks import StreamEngine
 from epochcast.schedule import Schedule
 
 MOST_BYTES = 1 << 29  # kept in all; runs beyond that are read anew each time
