@@ -37,6 +37,10 @@ class DecoderInputs:
     cutoff_features: Array  # [run, cutoff, feature]
     query_features: Array  # [run, cutoff, query, feature]
     read: Callable[[Raw], Mixture]
+    whole: RunFeatures  # what these were made from, in the network's own steps
+    values: Array  # [run, value]
+    cutoffs: NDArray[np.int64]  # [run, cutoff]
+    steps: Array  # [run, cutoff, query]
 
 
 @dataclass(frozen=True)
@@ -60,16 +64,34 @@ class Codec:
     def _kinds(self, question: Question) -> Array | None:
         return question.kinds if "kind" in self.reads else None
 
+    def scale_of(self, question: Question) -> float:
+        """A run of 300,000 iterations is read as one of 1,000 steps: the network has seen no longer ones."""
+        return min(LONGEST / float(self.grid or question.horizon), 1.0)
+
     def newest(self, question: Question, runs: Curves, first: int = 0) -> tuple[Array, DecoderInputs]:
         """Tokens of the runs from index `first` on, and what the decoder is asked at the cutoff of each."""
-        planned = float(self.grid or question.horizon)
-        # A run of 300,000 iterations is read as one of 1,000 steps: the network has seen no longer ones.
-        scale = min(LONGEST / planned, 1.0)
+        whole = self._features(question, runs, first)
+        return whole.tokens, self._asked(question, whole, runs, runs.lengths[:, None], question.steps[:, None])
+
+    def every(self, question: Question, runs: Curves, shares: Array) -> tuple[Array, DecoderInputs]:
+        """Tokens of the runs, and what the decoder is asked at every cutoff: shares [share] of what is left."""
+        whole = self._features(question, runs, 0)
+        cutoffs = np.broadcast_to(np.arange(whole.step.shape[1]), whole.step.shape)
+        newest = whole.step[..., None] / self.scale_of(question)
+        asked = newest + shares * np.maximum(question.horizon - newest, 0.0)
+        return whole.tokens, self._asked(question, whole, runs, cutoffs, asked)
+
+    def _features(self, question: Question, runs: Curves, first: int) -> RunFeatures:
+        planned, scale = float(self.grid or question.horizon), self.scale_of(question)
         rates = _rates_at(question, runs.steps, planned, scale)
-        whole = RunFeatures.of(scale * runs.steps, runs.values, scale * planned, first, self._kinds(question), rates)
-        asked = question.steps[:, None]
-        ahead = _rates_at(question, asked, planned, scale)
-        return whole.tokens, _decoder_inputs(whole.at(runs.lengths[:, None]), scale * asked, ahead)
+        return RunFeatures.of(scale * runs.steps, runs.values, scale * planned, first, self._kinds(question), rates)
+
+    def _asked(
+        self, question: Question, whole: RunFeatures, runs: Curves, cutoffs: NDArray[np.int64], steps: Array
+    ) -> DecoderInputs:
+        scale = self.scale_of(question)
+        ahead = _rates_at(question, steps, float(self.grid or question.horizon), scale)
+        return _decoder_inputs(whole, runs.values, cutoffs, scale * steps, ahead)
 
     def finished(self, question: Question) -> Finished:
         """Complete runs on steps 1, 2, 3, ... up to the horizon, which can be asked about at any cutoff."""
@@ -77,7 +99,7 @@ class Codec:
         runs = self.runs(question)
         rates = _rates_at(question, runs.steps, planned)
         whole = RunFeatures.of(runs.steps, runs.values, planned, kinds=self._kinds(question), rates=rates)
-        return Finished(whole, int(runs.lengths[0] - question.runs.lengths[0]), question)
+        return Finished(whole, runs.values, int(runs.lengths[0] - question.runs.lengths[0]), question)
 
 
 @dataclass(frozen=True)
@@ -85,6 +107,7 @@ class Finished:
     """Complete runs that can be asked about at any cutoff."""
 
     whole: RunFeatures
+    values: Array  # [run, value]
     before: int  # values of the untrained model that come first and are not counted: 0 or 1
     question: Question
 
@@ -95,8 +118,9 @@ class Finished:
 
     def at(self, cutoffs: NDArray[np.int64], queries: Array) -> DecoderInputs:
         """What the decoder is asked at cutoffs [cutoff] about steps [cutoff, query]."""
-        seen, asked = self.whole.at(cutoffs[None] + self.before), queries[None]
-        return _decoder_inputs(seen, asked, _rates_at(self.question, asked, self.whole.horizon))
+        asked = queries[None]
+        ahead = _rates_at(self.question, asked, self.whole.horizon)
+        return _decoder_inputs(self.whole, self.values, cutoffs[None] + self.before, asked, ahead)
 
 
 def _rates_at(question: Question, steps: Array, horizon: float, scale: float = 1.0) -> Rates | None:
@@ -104,7 +128,11 @@ def _rates_at(question: Question, steps: Array, horizon: float, scale: float = 1
     return None if question.schedule is None else question.schedule.at(steps, horizon, scale)
 
 
-def _decoder_inputs(seen: RunFeatures, queries: Array, rates: Rates | None) -> DecoderInputs:
+def _decoder_inputs(
+    whole: RunFeatures, values: Array, cutoffs: NDArray[np.int64], queries: Array, rates: Rates | None
+) -> DecoderInputs:
+    seen = whole.at(cutoffs)
+
     def read(raw: Raw) -> Mixture:
         logits, offsets, stretch, scale = _outputs(raw)
         log_unit = (np.log(seen.unit)[..., None] + scale)[..., None]
@@ -116,7 +144,7 @@ def _decoder_inputs(seen: RunFeatures, queries: Array, rates: Rates | None) -> D
             _with_last(log_scales, np.log(SURPRISE_SCALE)),
         )
 
-    return DecoderInputs(seen.tokens, seen.queries(queries, rates), read)
+    return DecoderInputs(seen.tokens, seen.queries(queries, rates), read, whole, values, cutoffs, queries)
 
 
 def _outputs(raw: Raw) -> tuple[Array, Array, Array, Array]:

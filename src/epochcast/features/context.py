@@ -7,7 +7,7 @@ forecasts of them. All of it is numpy, so that training and inference see the sa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -69,6 +69,18 @@ class OtherRuns:
             joined("lengths").astype(np.int64), joined("horizons"), padded("states", longest + 1),
             joined("ahead"), joined("doubt"), joined("columns"), parts[0].categories,
         )  # fmt: skip
+
+    def __getitem__(self, rows: Index) -> OtherRuns:
+        """Some of the runs."""
+        return replace(
+            self,
+            **{
+                name: getattr(self, name)[rows]
+                for name in (
+                    "steps", "values", "units", "lengths", "horizons", "states", "ahead", "doubt", "columns"
+                )  # fmt: skip
+            },
+        )
 
     @cached_property
     def _rows(self) -> Index:
@@ -177,6 +189,10 @@ class Cutoffs:
     distance: Array  # [row, other]: mean distance of the run so far from each other run
     columns: Array  # [row, column]: configurations
     horizon: float
+
+    def __getitem__(self, rows: slice) -> Cutoffs:
+        """Some of the rows."""
+        return replace(self, **{f.name: getattr(self, f.name)[rows] for f in fields(self) if f.name != "horizon"})
 
     @classmethod
     def of(

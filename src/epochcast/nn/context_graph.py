@@ -42,7 +42,7 @@ def answers_beside_runs(graph: Graph, config: ModelConfig) -> None:
 
     of_pair = graph.add("Add", graph.linear(runs, "context.from_run"), graph.product(other_states, "context.from_other"))
     of_pair = graph.add("Add", of_pair, graph.product(now, "context.from_now"))
-    own = graph.add("Unsqueeze", graph.linear(states, "context.from_own"), graph.integers(1))
+    own = graph.add("Unsqueeze", graph.product(states, "context.from_own"), graph.integers(1))
     asked = graph.add("Add", own, graph.product(query_features, "context.from_asked"))
     asked = graph.add("Add", asked, graph.product(overall, "context.from_overall"))
     x = graph.add("Add", graph.product(then, "context.from_then"), graph.add("Unsqueeze", asked, graph.integers(2)))

@@ -26,6 +26,8 @@ _HIDDEN = tuple(
         "from_state", "decode_hidden",
     )
 )  # fmt: skip
+_COPIES = tuple(f"context.{layer}." for layer in ("from_state", "from_cutoff", "from_query", "decode_hidden", "head"))
+_PACE_OF_COPIES = 0.2
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,10 @@ class ContextObjective(StreamObjective):
 
     def is_hidden(self, name: str) -> bool:
         return name.startswith(_HIDDEN)
+
+    def pace(self, name: str) -> float:
+        """Weights that began as copies of the decoder without context know most of what they need."""
+        return _PACE_OF_COPIES if name.startswith(_COPIES) else 1.0
 
     def loss(self, batch: TaskBatch, rng: np.random.Generator) -> Tensor:  # type: ignore[override]
         return -self.log_prob_of_tasks(batch).mean()

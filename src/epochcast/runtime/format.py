@@ -15,8 +15,8 @@ from typing import Any
 from epochcast.errors import WeightsError
 from epochcast.question import Input
 
-FORMAT = 1
-_READABLE: frozenset[Input] = frozenset({"untrained", "kind", "schedule"})  # what networks of this format can be fed
+FORMAT = 2
+_READABLE: frozenset[Input] = frozenset({"untrained", "kind", "schedule", "context", "config"})  # what networks of this format can be fed
 _LARGEST_SIZE = 1_000_000  # of anything in a network
 
 
@@ -44,8 +44,12 @@ def read_header(file: Path, header: Mapping[str, str]) -> dict[str, Any]:
             "upgrade it: pip install --upgrade epochcast"
         )
     if version == 0:
-        return migrated(config)
-    return {**config, "reads": json.loads(header["reads"])}
+        config = migrated(config)
+    else:
+        config["reads"] = json.loads(header["reads"])
+    if version < 2:  # no network read other runs then
+        config["model"] = {"context": 0, "context_layers": 0, **config["model"]}
+    return config
 
 
 def migrated(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,6 +85,7 @@ _MODEL: dict[str, Callable[[Any], bool]] = {
     "width": _is_size,
     "heads": _is_size,
     "rates": lambda value: isinstance(value, bool),
+    "context": lambda value: value == 0 or _is_size(value),
 }
 
 
@@ -111,4 +116,6 @@ def _contradictions(config: Mapping[str, Any]) -> list[str]:
         wrong.append(f"reads={reads} of a set network, which has no inputs for them")
     elif "schedule" in reads and not model["rates"]:
         wrong.append(f"reads={reads} without rates=True, the inputs for a schedule")
+    elif "context" in reads and not model["context"]:
+        wrong.append(f"reads={reads} with context=0, without a decoder for other runs")
     return wrong

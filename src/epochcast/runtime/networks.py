@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,9 @@ from epochcast.features.constants import HIDDEN, SMALLEST_LOG_SCALE
 from epochcast.features.run import TOKEN_FEATURES
 from epochcast.question import Engine, Input, Question, Recollection
 from epochcast.rates import RATE_TOKEN_FEATURES, widened
+from epochcast.runtime.context import ContextReader
 from epochcast.runtime.format import config_of
-from epochcast.runtime.weights import ModelFiles, find, read_safetensors
+from epochcast.runtime.weights import ModelFiles, context_graphs, find, read_safetensors
 
 MOST_VALUES = 200  # of a run without a grid: as many as networks are trained on
 _CHUNK_TOKENS = 2048  # tokens and queries per call: what a layer makes of them still fits into the cache
@@ -50,7 +51,8 @@ def load_network(name: str | Path, threads: int = 1) -> SetEngine | StreamEngine
         _check_borders(files, session, config["model"], arrays)
         engine = SetEngine(files.name, session, config, arrays)
     else:
-        engine = StreamEngine(files.name, session, config, _codec(config))
+        reader = _context_reader(files, threads) if config["model"]["context"] else None
+        engine = StreamEngine(files.name, session, config, _codec(config), reader)
     engine.source = ModelSource.of(files, threads)
     return engine
 
@@ -84,6 +86,10 @@ def _codec(config: dict[str, Any]) -> Codec:
     if config["prior"] == "paper":
         return Codec(config["horizon"], config["horizon"], reads)
     return Codec(None, MOST_VALUES, reads)
+
+
+def _context_reader(files: ModelFiles, threads: int) -> ContextReader:
+    return ContextReader(*(_session(replace(files, graph=graph), threads) for graph in context_graphs(files.graph)))
 
 
 def _session(files: ModelFiles, threads: int) -> Any:
@@ -193,10 +199,13 @@ def _hidden_from_others(observed: NDArray[np.bool_], queries: int) -> NDArray[np
 class StreamEngine(Engine):
     """The streaming transformer; its codec prepares its inputs and reads its outputs."""
 
-    def __init__(self, name: str, session: Any, config: dict[str, Any], codec: Codec) -> None:
+    def __init__(
+        self, name: str, session: Any, config: dict[str, Any], codec: Codec, reader: ContextReader | None = None
+    ) -> None:
         self.name = name
         self.session = session
         self.codec = codec
+        self._reader = reader
         self.grid, self.most_values, self.reads = codec.grid, codec.most_values, codec.reads
         model = config["model"]
         self._memory_shape = (model["layers"], 2, model["heads"], model["width"] // model["heads"])
@@ -208,7 +217,7 @@ class StreamEngine(Engine):
                 f"{known}; export it again"
             )
         self._past = [entry.name for entry in session.get_inputs() if entry.name.startswith("past")]
-        self._outputs = [entry.name for entry in session.get_outputs()]
+        self._memories = [entry.name for entry in session.get_outputs() if entry.name.startswith("memory")]
 
     def empty_memory(self, batch: int) -> NDArray[np.float32]:
         """Keys and values of no token at all."""
@@ -223,12 +232,37 @@ class StreamEngine(Engine):
         runs = self.codec.runs(question)
         tokens, asked = self.codec.newest(question, runs)
         memory = self.by_layer(self.empty_memory(len(runs)))
-        raw = self.session.run(["raw"], self._feed(tokens, asked, runs.lengths[:, None], memory))[0]
-        return asked.read(raw)[:, 0]
+        return self._answers(question, asked, self._feed(tokens, asked, runs.lengths[:, None], memory), [])[0][:, 0]
+
+    def _answers(
+        self, question: Question | None, asked: DecoderInputs, feed: dict[str, NDArray[Any]], memories: list[str]
+    ) -> tuple[Mixture, Memory]:
+        """What the network answers, beside other runs if the question has any, and its memory as far as wanted."""
+        if question is None or question.context is None or self._reader is None:
+            raw, *memory = self.session.run(["raw", *memories], feed)
+        else:
+            states, *memory = self.session.run(["states", *memories], feed)
+            raw = self._reader.answer(self, question, asked, states)
+        return asked.read(raw), memory
+
+    def read_finished(self, question: Question, shares: Array) -> tuple[DecoderInputs, Mixture, NDArray[np.float32]]:
+        """Runs read at every cutoff [run, 1 + value]: what was asked at shares of what is left, answers and states."""
+        runs = self.codec.runs(question)
+        tokens, asked = self.codec.every(question, runs, shares)
+        feed = self._feed(tokens, asked, asked.cutoffs, self.by_layer(self.empty_memory(len(runs))))
+        raw, states = self.session.run(["raw", "states"], feed)
+        return asked, asked.read(raw), states
+
+    def features(self, asked: DecoderInputs) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Features of cutoffs and of queries as the network reads them."""
+        return self._read("cutoff_features", asked.cutoff_features), self._read("query_features", asked.query_features)
 
     def at_cutoffs(self, question: Question, cutoffs: Collection[int]) -> Iterator[tuple[int, Distribution]]:
         """In one pass: the tokens of some cutoffs join the keys and values of the earlier ones."""
         horizon, wanted = int(question.horizon), sorted(cutoffs)
+        if question.context is not None and "context" in self.reads:
+            yield from super().at_cutoffs(question, wanted)
+            return
         if horizon > self.codec.most_values:
             raise InputError(f"horizon={horizon} is longer than the {self.most_values} values that {self.name} reads")
         if "untrained" in self.reads and question.untrained is not None and np.isnan(question.untrained).any():
@@ -249,20 +283,29 @@ class StreamEngine(Engine):
                 yield cutoff, answer[:, position, cutoff - first :]
 
     def read_on(
-        self, tokens: Array, asked: DecoderInputs, positions: NDArray[np.int64], memory: NDArray[np.float32]
+        self,
+        tokens: Array,
+        asked: DecoderInputs,
+        positions: NDArray[np.int64],
+        memory: NDArray[np.float32],
+        question: Question | None = None,
     ) -> tuple[Mixture, NDArray[np.float32]]:
         """Answers after new tokens of runs whose earlier ones are in the memory, and the memory of all of them."""
-        answer, parts = self.read_on_by_layer(tokens, asked, positions, self.by_layer(memory))
+        answer, parts = self.read_on_by_layer(tokens, asked, positions, self.by_layer(memory), question)
         last = np.stack(parts[-2:])  # [2, batch, token, width]
         heads = last.reshape(*last.shape[:3], *self._memory_shape[2:]).swapaxes(2, 3)
         return answer, np.stack([*parts[:-2], heads])
 
     def read_on_by_layer(
-        self, tokens: Array, asked: DecoderInputs, positions: NDArray[np.int64], memory: Memory
+        self,
+        tokens: Array,
+        asked: DecoderInputs,
+        positions: NDArray[np.int64],
+        memory: Memory,
+        question: Question | None = None,
     ) -> tuple[Mixture, Memory]:
         """The same with the memory as the network gives and takes it, for those who only hand it on."""
-        raw, *memory = self.session.run(self._outputs, self._feed(tokens, asked, positions, memory))
-        return asked.read(raw), memory
+        return self._answers(question, asked, self._feed(tokens, asked, positions, memory), self._memories)
 
     def by_layer(self, memory: NDArray[np.float32]) -> Memory:
         """Keys and values of one layer after the other; the last layer's apart, with their heads side by side."""
@@ -330,7 +373,7 @@ class StreamSession(Engine):
     def _read_on(self, question: Question, runs: Curves) -> Mixture:
         new, asked = self._engine.codec.newest(question, runs, self._encoded)
         newest = np.full((len(runs), 1), new.shape[1] - 1)
-        answer, self._memory = self._engine.read_on_by_layer(new, asked, newest, self._memory)
+        answer, self._memory = self._engine.read_on_by_layer(new, asked, newest, self._memory, question)
         self._encoded += new.shape[1]
         return answer
 

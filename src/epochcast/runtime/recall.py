@@ -91,7 +91,7 @@ class Recall(Recollection):
         """Answers for runs of which the same number of tokens is known."""
         tokens, asked = self.network.codec.newest(question, runs)
         answer, memory = self.network.read_on(
-            tokens[:, shared:], asked, (runs.lengths - shared)[:, None], self._recalled(keys, shared)
+            tokens[:, shared:], asked, (runs.lengths - shared)[:, None], self._recalled(keys, shared), question
         )
         for i, key in enumerate(keys):
             self._keep(key, runs, i, (question.horizon, question.schedule), memory[:, :, i])

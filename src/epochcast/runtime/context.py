@@ -1,0 +1,169 @@
+"""Other runs as context: each is read once, and a run is answered for beside all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epochcast.distributions import Array, Mixture
+from epochcast.errors import WeightsError
+from epochcast.features.codec import Codec, DecoderInputs
+from epochcast.features.configuration import columns_of
+from epochcast.features.context import (
+    AHEAD,
+    NOW_FEATURES,
+    OVERALL_FEATURES,
+    RUN_FEATURES,
+    THEN_FEATURES,
+    Cutoffs,
+    OtherRuns,
+    beside,
+    moments,
+)
+from epochcast.question import Context, Question
+from epochcast.schedule import Schedule
+
+_KEPT = 4  # contexts whose runs stay read
+_FEATURES = {"now": NOW_FEATURES, "then": THEN_FEATURES, "overall": OVERALL_FEATURES, "features": RUN_FEATURES}
+_CHUNK_TOKENS = 2048
+_CHUNK_PAIRS = 1 << 15  # of a queried step and another run, answered at once
+
+Key = tuple[int, float, Schedule | None, float]
+
+
+class Reader(Protocol):
+    """A network that reads runs by themselves."""
+
+    @property
+    def codec(self) -> Codec: ...
+    def read_finished(self, question: Question, shares: Array) -> tuple[DecoderInputs, Mixture, NDArray[np.float32]]: ...
+    def features(self, asked: DecoderInputs) -> tuple[NDArray[np.float32], NDArray[np.float32]]: ...
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """Runs of a context that were read, without their configurations, and the context itself, so that it lives on."""
+
+    context: Context
+    others: OtherRuns
+
+
+@dataclass
+class _Configured:
+    """The same with configurations, which are scaled together with those of the runs asked about."""
+
+    reading: _Reading
+    configs: tuple[Any, ...]
+    others: OtherRuns
+    columns: Array  # [run asked about, column]
+    summaries: NDArray[np.float32]
+
+
+class ContextReader:
+    """The graphs that read other runs, and the runs that they have read."""
+
+    def __init__(self, summarising: Any, answering: Any) -> None:
+        for session in (summarising, answering):
+            for entry in session.get_inputs():
+                if entry.name in _FEATURES and entry.shape[-1] != _FEATURES[entry.name]:
+                    raise WeightsError(
+                        f"the graph reads {entry.shape[-1]} features ({entry.name}) of other runs where this version "
+                        f"of epochcast has {_FEATURES[entry.name]}; export it again"
+                    )
+        self._summarising, self._answering = summarising, answering
+        self._readings: dict[Key, _Reading] = {}
+        self._configured: _Configured | None = None
+
+    def answer(
+        self, network: Reader, question: Question, asked: DecoderInputs, states: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
+        """Raw outputs [run, 1, query, output] for runs in these states [run, 1, width]."""
+        known = self._known(network, question)
+        rows = np.arange(len(question))
+        own = Cutoffs.of(asked.whole, asked.values, asked.cutoffs[:, 0], rows, known.others, known.columns)
+        cutoff_features, query_features = network.features(asked)
+        size = max(_CHUNK_PAIRS // (len(known.others) * query_features.shape[2]), 1)
+        parts = []
+        for start in range(0, len(question), size):
+            rows = slice(start, start + size)
+            view = beside(own[rows], asked.steps[rows, 0], known.others)
+            feed = {
+                "summaries": known.summaries,
+                "states": states[rows, 0],
+                "cutoff_features": cutoff_features[rows, 0],
+                "query_features": query_features[rows, 0],
+                "other_states": known.others.states[np.arange(len(known.others)), view.positions],
+                "now": view.now.astype(np.float32),
+                "then": view.then.astype(np.float32),
+                "overall": view.overall.astype(np.float32),
+            }
+            parts.append(self._answering.run(["raw"], feed)[0])
+        return np.concatenate(parts)[:, None]
+
+    def _known(self, network: Reader, question: Question) -> _Configured:
+        """The context of a question as it was read, with configurations."""
+        reading = self._reading(network, question)
+        known = self._configured
+        if known is not None and known.reading is reading and known.configs == question.configs:
+            return known
+        context, count = reading.context, len(question)
+        configs = [*(context.configs or (None,) * len(context)), *(question.configs or (None,) * count)]
+        table = columns_of(configs, context.space)
+        others = replace(
+            reading.others, columns=table.values[: len(context)], categories=table.categorical
+        )
+        feed = {"states": others.newest_state[None], "features": others.run_features[None].astype(np.float32)}
+        summaries = self._summarising.run(["summaries"], feed)[0]
+        self._configured = _Configured(reading, question.configs, others, table.values[len(context) :], summaries)
+        return self._configured
+
+    def _reading(self, network: Reader, question: Question) -> _Reading:
+        context = question.context
+        assert context is not None
+        key = (id(context), question.horizon, question.schedule, float(question.kinds[0]))
+        if key not in self._readings:
+            while len(self._readings) >= _KEPT:
+                del self._readings[next(iter(self._readings))]
+            self._readings[key] = _Reading(context, self._read(network, question, context))
+        return self._readings[key]
+
+    def _read(self, network: Reader, question: Question, context: Context) -> OtherRuns:
+        """All runs of a context, in groups that were planned alike."""
+        parts, order = [], []
+        for horizon in np.unique(context.horizons):
+            rows = np.flatnonzero(context.horizons == horizon)
+            longest = int(context.runs.lengths[rows].max()) + 2
+            size = max(_CHUNK_TOKENS // longest, 1)
+            for start in range(0, len(rows), size):
+                some = rows[start : start + size]
+                parts.append(self._part(network, question, context, some, float(horizon)))
+                order.append(some)
+        whole = OtherRuns.together(parts)
+        return whole[np.argsort(np.concatenate(order))]
+
+    def _part(
+        self, network: Reader, question: Question, context: Context, rows: NDArray[np.intp], horizon: float
+    ) -> OtherRuns:
+        runs = context.runs[rows]
+        width = int(runs.lengths.max())
+        own = Question(
+            replace(runs, steps=runs.steps[:, :width], values=runs.values[:, :width]),
+            np.full((len(rows), 1), horizon),
+            horizon,
+            np.full(len(rows), question.kinds[0]),
+            untrained=None if context.untrained is None else context.untrained[rows],
+            schedule=question.schedule if horizon == question.horizon else None,
+        )
+        asked, answer, states = network.read_finished(own, AHEAD)
+        scale = network.codec.scale_of(question)
+        ahead, doubt = moments(answer.log_weights, answer.means, answer.log_scales)
+        read = network.codec.runs(own)
+        at = np.arange(len(rows)), read.lengths
+        return OtherRuns(
+            scale * question.horizon, scale * read.steps, read.values, asked.whole.unit[:, 1:], read.lengths,
+            np.full(len(rows), scale * horizon), states, ahead[at], doubt[at],
+            np.empty((len(rows), 0)), np.empty(0, dtype=np.bool_),
+        )  # fmt: skip
