@@ -147,7 +147,9 @@ def main() -> None:
     engine = load_engine(given.model)
     for path in given.collections:
         cells = compare(engine, path, given.half, not given.without_configs, given.seed)
-        print(f"{path.stem}: log-likelihood (gain, inside 90 %) at 0 / 10 / 20 / 40 / 80 %, and error of the end at 0 %")
+        print(
+            f"{path.stem}: log-likelihood (gain, inside 90 %) at 0 / 10 / 20 / 40 / 80 %, and error of the end at 0 %"
+        )
         for count in COUNTS[1:]:
             line = []
             for share in SHARES:
@@ -157,10 +159,15 @@ def main() -> None:
                 mean = np.mean([score.likelihood for score, _ in pairs])
                 gain = mean - np.mean([score.likelihood for _, score in pairs])
                 inside = np.mean([score.inside for score, _ in pairs])
-                line.append(f"{mean:6.2f} ({gain:+.2f}, {inside:.2f})" if share else f"{mean:6.2f} (     , {inside:.2f})")
+                line.append(
+                    f"{mean:6.2f} ({gain:+.2f}, {inside:.2f})" if share else f"{mean:6.2f} (     , {inside:.2f})"
+                )
             ends = [score.end_error for score, _ in cells.get((count, 0.0), [])]
             if line:
-                print(f"{count:4d} runs, {len(ends):4d} forecast {' '.join(line)}  {np.sqrt(np.mean(ends)):.4f}", flush=True)
+                print(
+                    f"{count:4d} runs, {len(ends):4d} forecast {' '.join(line)}  {np.sqrt(np.mean(ends)):.4f}",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,9 @@ from epochcast.features.process import Process
 from epochcast.features.run import RunFeatures, running_mean
 
 Array = NDArray[np.float64]
+States = NDArray[np.float32]
 Index = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 RUN_FEATURES = 10  # of another run by itself
 NOW_FEATURES = 22  # of another run beside the one forecast, at its cutoff
@@ -42,11 +45,11 @@ class OtherRuns:
     units: Array  # [run, value], padded: the size of recent movements
     lengths: Index  # [run], at least 1
     horizons: Array  # [run]
-    states: NDArray[np.float32]  # [run, 1 + value, width]: what the encoder made of each cutoff
+    states: States  # [run, 1 + value, width]: what the encoder made of each cutoff
     ahead: Array  # [run, AHEAD]: means beyond the newest values
     doubt: Array  # [run, AHEAD]: and standard deviations
     columns: Array  # [run, column]: configurations
-    categories: NDArray[np.bool_]  # [column]
+    categories: Mask  # [column]
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -56,10 +59,10 @@ class OtherRuns:
         """Those of several parts, padded to the longest."""
         longest = max(part.values.shape[1] for part in parts)
 
-        def joined(name: str) -> Array:
+        def joined(name: str) -> Any:
             return np.concatenate([getattr(part, name) for part in parts])
 
-        def padded(name: str, width: int) -> Array:
+        def padded(name: str, width: int) -> Any:
             arrays = [getattr(part, name) for part in parts]
             ahead = [[(0, 0), (0, width - array.shape[1])] + [(0, 0)] * (array.ndim - 2) for array in arrays]
             return np.concatenate([np.pad(array, room) for array, room in zip(arrays, ahead, strict=True)])
@@ -72,15 +75,8 @@ class OtherRuns:
 
     def __getitem__(self, rows: Index) -> OtherRuns:
         """Some of the runs."""
-        return replace(
-            self,
-            **{
-                name: getattr(self, name)[rows]
-                for name in (
-                    "steps", "values", "units", "lengths", "horizons", "states", "ahead", "doubt", "columns"
-                )  # fmt: skip
-            },
-        )
+        names = ("steps", "values", "units", "lengths", "horizons", "states", "ahead", "doubt", "columns")
+        return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
     @cached_property
     def _rows(self) -> Index:
@@ -91,7 +87,7 @@ class OtherRuns:
         return np.asarray(self.steps[self._rows, self.lengths - 1])
 
     @cached_property
-    def newest_state(self) -> NDArray[np.float32]:
+    def newest_state(self) -> States:
         return np.asarray(self.states[self._rows, self.lengths])
 
     @cached_property
@@ -174,7 +170,8 @@ class Knots:
     def seen_at(self, steps: Array, runs: Index) -> Index:
         """How many values of runs [...] there are up to steps [...]."""
         keys = 2.0 * runs + np.clip(steps / self.longest, 0.0, 1.0) + 1e-12
-        return np.clip(np.searchsorted(self.keys, keys, side="right") - self.first[runs], 0, self.known[runs])
+        before = np.searchsorted(self.keys, keys, side="right") - self.first[runs]
+        return np.asarray(np.clip(before, 0, self.known[runs]))
 
 
 @dataclass(frozen=True)
@@ -317,7 +314,7 @@ def _share(own: Array, other: Array) -> Array:
     return np.asarray((np.abs(own) + 1e-4) / (np.abs(own) + np.abs(other) + 2e-4))
 
 
-def _stacked(shape: tuple[int, ...], *columns: Array | float) -> Array:
+def _stacked(shape: tuple[int, ...], *columns: Array | Mask | float) -> Array:
     together = np.empty(shape)
     for i, column in enumerate(columns):
         together[..., i] = column
@@ -325,7 +322,7 @@ def _stacked(shape: tuple[int, ...], *columns: Array | float) -> Array:
 
 
 def moments(log_weights: Array, means: Array, log_scales: Array) -> tuple[Array, Array]:
-    """Means and standard deviations of mixtures [..., component], but for the last one, which anything can happen by."""
+    """Means and standard deviations of mixtures [..., component], without the last one: by it anything can happen."""
     weights = np.exp(log_weights[..., :-1])
     weights /= weights.sum(axis=-1, keepdims=True)
     mean = (weights * means[..., :-1]).sum(axis=-1)

@@ -40,7 +40,9 @@ def answers_beside_runs(graph: Graph, config: ModelConfig) -> None:
     overall = graph.input("overall", ("row", "query", OVERALL_FEATURES))
     raw = graph.output("raw", ("row", "query", 3 * config.outputs + 1))
 
-    of_pair = graph.add("Add", graph.linear(runs, "context.from_run"), graph.product(other_states, "context.from_other"))
+    of_pair = graph.add(
+        "Add", graph.linear(runs, "context.from_run"), graph.product(other_states, "context.from_other")
+    )
     of_pair = graph.add("Add", of_pair, graph.product(now, "context.from_now"))
     own = graph.add("Unsqueeze", graph.product(states, "context.from_own"), graph.integers(1))
     asked = graph.add("Add", own, graph.product(query_features, "context.from_asked"))

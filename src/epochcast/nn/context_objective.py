@@ -6,17 +6,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from epochcast.distributions import Array, Distribution
-from epochcast.features.context import AHEAD, Cutoffs, OtherRuns, beside, moments
+from epochcast.features.context import AHEAD, Cutoffs, OtherRuns, States, beside, moments
 from epochcast.features.run import RunFeatures
 from epochcast.nn.context import ContextInputs
 from epochcast.nn.model import ModelConfig
 from epochcast.nn.objective import Precision, StreamObjective, gaussians_log_prob, placed_around, tensor
 from epochcast.nn.task_batch import Index, Lesson, TaskBatch, TaskRuns, TaskSampler
-from epochcast.question import Input
 from epochcast.rates import Rates, widened
 
 _HIDDEN = tuple(
@@ -37,19 +35,19 @@ class Reading:
     runs: TaskRuns
     features: RunFeatures
     units: Array  # [run, value]
-    states: NDArray[np.float32]  # [run, 1 + value, width]
+    states: States  # [run, 1 + value, width]
 
 
 @dataclass(frozen=True)
 class Assembled:
     """One lesson as the network is given it, in numpy: rows are cutoffs."""
 
-    newest_states: Array  # [other, width]
+    newest_states: States  # [other, width]
     run_features: Array  # [other, feature]
-    states: Array  # [row, width]
-    cutoff_features: Array  # [row, feature]
-    query_features: Array  # [row, query, feature]
-    other_states: Array  # [row, other, width]
+    states: States  # [row, width]
+    cutoff_features: States  # [row, feature]
+    query_features: States  # [row, query, feature]
+    other_states: States  # [row, other, width]
     now: Array  # [row, other, feature]
     then: Array  # [row, query, other, feature]
     overall: Array  # [row, query, feature]
@@ -105,9 +103,7 @@ class ContextObjective(StreamObjective):
         )  # fmt: skip
         context = self.network.context
         summaries = context.encode(stacked("newest_states", 0), stacked("run_features", 0), there)
-        return placed_around(
-            context(summaries, there, given), stacked("last")[..., None], stacked("unit")[..., None]
-        )
+        return placed_around(context(summaries, there, given), stacked("last")[..., None], stacked("unit")[..., None])
 
     def read(self, runs: TaskRuns) -> Reading:
         """All runs of a task, encoded."""
@@ -119,7 +115,7 @@ class ContextObjective(StreamObjective):
             units[rows] = own.unit[:, 1:]
         return Reading(runs, features, units, states)
 
-    def _encoded(self, runs: TaskRuns, rows: Index, horizon: float) -> tuple[RunFeatures, NDArray[np.float32]]:
+    def _encoded(self, runs: TaskRuns, rows: Index, horizon: float) -> tuple[RunFeatures, States]:
         rates = Rates(runs.rates.told[rows], runs.rates.rate[rows], runs.rates.clock[rows])
         features = RunFeatures.of(runs.steps[rows], runs.values[rows], horizon, kinds=runs.kinds[rows], rates=rates)
         with torch.autocast("cpu", torch.bfloat16, enabled=self.precision == "bfloat16"):
@@ -139,7 +135,10 @@ class ContextObjective(StreamObjective):
         asked = runs.steps[rows[:, None], queries]
         view = beside(own, asked, others)
         seen = _rows_at(reading.features, rows, cutoffs)
-        ahead = Rates(runs.rates.told[rows], *(part[rows[:, None], queries][:, None] for part in (runs.rates.rate, runs.rates.clock)))
+        ahead = Rates(
+            runs.rates.told[rows],
+            *(part[rows[:, None], queries][:, None] for part in (runs.rates.rate, runs.rates.clock)),
+        )
         return Assembled(
             others.newest_state, others.run_features, reading.states[rows, cutoffs],
             widened(seen.tokens, config.token_features)[:, 0],
@@ -178,9 +177,11 @@ class ContextObjective(StreamObjective):
         at = _rows_at(features, rows, seen)
         left = np.maximum(horizon - at.step, 0.0)
         steps = at.step + left * AHEAD
-        rates = Rates(runs.rates.told[rows], *(_at_steps(runs, rows, steps, part)[:, None] for part in ("rate", "clock")))
+        rates = Rates(
+            runs.rates.told[rows], *(_at_steps(runs, rows, steps, part)[:, None] for part in ("rate", "clock"))
+        )
         raw = self.network.decode(
-            tensor(reading.states[rows, seen])[:, None],
+            torch.from_numpy(reading.states[rows, seen])[:, None],
             self._inputs(at.tokens, config.token_features),
             self._inputs(at.queries(steps[:, None], rates), config.query_features),
         )

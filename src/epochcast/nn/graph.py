@@ -155,9 +155,7 @@ def _causal_attention(graph: Graph, config: ModelConfig, block: str, states: str
     )  # fmt: skip
 
 
-def _after_attention(
-    graph: Graph, config: ModelConfig, layer: int, x: str, seen: str, to: str = ""
-) -> tuple[str, str]:
+def _after_attention(graph: Graph, config: ModelConfig, layer: int, x: str, seen: str, to: str = "") -> tuple[str, str]:
     """The rest of a block: the new states, as they are and as the next layer normalises them."""
     block = f"blocks.{layer}"
     x = graph.add("Add", x, graph.product(seen, f"{block}.mix"))

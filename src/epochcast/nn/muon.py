@@ -32,7 +32,11 @@ class Muon(torch.optim.Optimizer):
     """Orthogonalised Nesterov momentum for matrices, its step scaled to the size of an Adam step."""
 
     def __init__(
-        self, parameters: Iterable[Tensor], lr: float = 2e-3, momentum: float = 0.95, weight_decay: float = 0.01
+        self,
+        parameters: Iterable[Tensor] | Iterable[dict[str, Any]],
+        lr: float = 2e-3,
+        momentum: float = 0.95,
+        weight_decay: float = 0.01,
     ) -> None:
         super().__init__(parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 

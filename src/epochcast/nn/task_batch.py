@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epochcast.metric import UNTOLD
-from epochcast.nn.batch import Array, RealSampler
+from epochcast.nn.batch import RealSampler
 from epochcast.prior import real
+from epochcast.prior.families import Array
 from epochcast.prior.real.task import Task, sample_tasks
 from epochcast.question import Input
 from epochcast.rates import Rates
@@ -145,7 +146,10 @@ def _thinned(runs: TaskRuns, rng: np.random.Generator) -> TaskRuns:
     order = np.argsort(~kept, axis=1, kind="stable")
     lengths = kept.sum(axis=1)
     there = np.arange(longest) < lengths[:, None]
-    pick = lambda array: np.where(there, np.take_along_axis(array, order, axis=1), 0.0)  # noqa: E731
+
+    def pick(array: Array) -> Array:
+        return np.where(there, np.take_along_axis(array, order, axis=1), 0.0)
+
     rates = Rates(runs.rates.told, pick(runs.rates.rate), pick(runs.rates.clock))
     targets = np.stack([pick(part) for part in runs.targets])
     return TaskRuns(

@@ -20,6 +20,7 @@ from epochcast.features.context import (
     THEN_FEATURES,
     Cutoffs,
     OtherRuns,
+    States,
     beside,
     moments,
 )
@@ -39,8 +40,8 @@ class Reader(Protocol):
 
     @property
     def codec(self) -> Codec: ...
-    def read_finished(self, question: Question, shares: Array) -> tuple[DecoderInputs, Mixture, NDArray[np.float32]]: ...
-    def features(self, asked: DecoderInputs) -> tuple[NDArray[np.float32], NDArray[np.float32]]: ...
+    def read_finished(self, question: Question, shares: Array) -> tuple[DecoderInputs, Mixture, States]: ...
+    def features(self, asked: DecoderInputs) -> tuple[States, States]: ...
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class _Configured:
     configs: tuple[Any, ...]
     others: OtherRuns
     columns: Array  # [run asked about, column]
-    summaries: NDArray[np.float32]
+    summaries: States
 
 
 class ContextReader:
@@ -77,13 +78,11 @@ class ContextReader:
         self._readings: dict[Key, _Reading] = {}
         self._configured: _Configured | None = None
 
-    def answer(
-        self, network: Reader, question: Question, asked: DecoderInputs, states: NDArray[np.float32]
-    ) -> NDArray[np.float32]:
+    def answer(self, network: Reader, question: Question, asked: DecoderInputs, states: States) -> States:
         """Raw outputs [run, 1, query, output] for runs in these states [run, 1, width]."""
         known = self._known(network, question)
-        rows = np.arange(len(question))
-        own = Cutoffs.of(asked.whole, asked.values, asked.cutoffs[:, 0], rows, known.others, known.columns)
+        every = np.arange(len(question))
+        own = Cutoffs.of(asked.whole, asked.values, asked.cutoffs[:, 0], every, known.others, known.columns)
         cutoff_features, query_features = network.features(asked)
         size = max(_CHUNK_PAIRS // (len(known.others) * query_features.shape[2]), 1)
         parts = []
@@ -112,9 +111,7 @@ class ContextReader:
         context, count = reading.context, len(question)
         configs = [*(context.configs or (None,) * len(context)), *(question.configs or (None,) * count)]
         table = columns_of(configs, context.space)
-        others = replace(
-            reading.others, columns=table.values[: len(context)], categories=table.categorical
-        )
+        others = replace(reading.others, columns=table.values[: len(context)], categories=table.categorical)
         feed = {"states": others.newest_state[None], "features": others.run_features[None].astype(np.float32)}
         summaries = self._summarising.run(["summaries"], feed)[0]
         self._configured = _Configured(reading, question.configs, others, table.values[len(context) :], summaries)

@@ -16,7 +16,9 @@ from epochcast.errors import WeightsError
 from epochcast.question import Input
 
 FORMAT = 2
-_READABLE: frozenset[Input] = frozenset({"untrained", "kind", "schedule", "context", "config"})  # what networks of this format can be fed
+_READABLE: frozenset[Input] = frozenset(
+    {"untrained", "kind", "schedule", "context", "config"}
+)  # what networks of this format can be fed
 _LARGEST_SIZE = 1_000_000  # of anything in a network
 
 

@@ -40,6 +40,7 @@ _UNEXPLAINED = 0.02  # of the numbers of any task
 _SAME_SCHEDULE = 0.8  # of tasks
 _ALIKE = 0.3  # of tasks: most numbers are shared entirely
 _WITH_STRANGERS = 0.2  # of tasks: some runs have nothing in common with the rest
+_TINY = 1e-9
 _CATEGORY, _FEW_LEVELS = 0.1, 0.15  # of columns
 
 
@@ -95,7 +96,7 @@ class TaskLaw:
         weights[np.arange(tasks), rng.choice(_FACTORS, tasks, p=_FACTOR_RATES)] += rng.choice((-1.0, 1.0), tasks)
         along = np.einsum("rf,rf->r", self.factors, weights[self.task])
         runs = len(self.task) // tasks
-        along = along.reshape(tasks, runs) + 1e-9 * rng.standard_normal((tasks, runs))  # ties fall either way
+        along = along.reshape(tasks, runs) + _TINY * rng.standard_normal((tasks, runs))  # ties fall either way
         ranks = along.argsort(axis=1).argsort(axis=1)
         return np.asarray(ndtri((ranks + rng.random((tasks, runs))) / runs).reshape(-1)[rows])
 
@@ -117,11 +118,12 @@ def _factors(columns: Array, categories: Mask, rng: np.random.Generator) -> Arra
     importance = rng.gamma(0.4, 1.0, count) + 1e-9
     total = np.zeros((runs, _FACTORS))
     for k in range(_FACTORS):
-        chosen = min(count, 1 + int(rng.poisson(1.0)))
-        for j in rng.choice(count, chosen, replace=False, p=importance / importance.sum()):
+        few = min(count, 1 + int(rng.poisson(1.0)))
+        chosen: Rows = rng.choice(np.arange(count), few, replace=False, p=importance / np.sum(importance))
+        for j in chosen:
             effect = _effect(columns[:, j], bool(categories[j]), rng)
-            total[:, k] += rng.standard_normal() * (effect - effect.mean()) / (effect.std() + 1e-9)
-    return (total - total.mean(axis=0)) / (total.std(axis=0) + 1e-9)
+            total[:, k] += rng.standard_normal() * (effect - effect.mean()) / (effect.std() + _TINY)
+    return np.asarray((total - total.mean(axis=0)) / (total.std(axis=0) + _TINY))
 
 
 def _effect(column: Array, category: bool, rng: np.random.Generator) -> Array:
