@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from epochcast.checks import finite, shown
-from epochcast.curve import Curves, thinned
+from epochcast.curve import Curves, clip_to_hard_bounds, thinned
 from epochcast.errors import ConfigError, InputError
 from epochcast.features.configuration import Entry, entries_of
 from epochcast.metric import Metric
@@ -56,6 +56,7 @@ class Earlier:
             run = fields(item, ("steps", "values", "config"), "an earlier run")
             steps = steps_of(run["steps"], run["values"], horizon)
             values = [finite(value, "value") for value in run["values"]]
+            clip_to_hard_bounds(Curves.of(values, steps), metric)
             before = len(earlier.runs)
             earlier.add(metric, steps, values, config_of(run["config"]))
             if len(earlier.runs) == before:
