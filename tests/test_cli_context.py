@@ -14,6 +14,8 @@ from epochcast.forecaster import Forecaster
 from epochcast.logs import read_runs
 from epochcast.logs.config import config_beside
 from tests.command_line import command
+from tests.test_logs_mlruns import make_run
+from tests.test_logs_tensorboard import framed, scalar_event
 
 LENGTH = 30
 OPTIONS = ("--horizon", str(LENGTH), "--model", "empirical-gp")
@@ -101,6 +103,26 @@ def test_cutoff_shortens_the_run_and_not_the_others_nor_lets_it_in_by_another_wa
 def test_runs_of_one_file_are_told_apart_by_their_names(folder: Path) -> None:
     result = command("forecast", str(folder), "--run", "r00", *OPTIONS, "--context", str(folder), "--json")
     assert result.answer["context"] == 12
+
+
+@pytest.mark.parametrize("named", ["run", "run/events.out.tfevents.1.host"])
+def test_run_that_is_a_folder_of_files_is_left_out_but_not_those_below_it(tmp_path: Path, named: str) -> None:
+    for i, folder in enumerate(("run", "run/sub", "other")):
+        (tmp_path / folder).mkdir()
+        events = [framed(scalar_event("acc", step, 0.1 * step + 0.01 * i)) for step in range(1, 6)]
+        (tmp_path / folder / "events.out.tfevents.1.host").write_bytes(b"".join(events))
+    name = ("--run", "run") if named == "run" else ()
+    result = command("forecast", str(tmp_path / named), *name, *OPTIONS, "--context", str(tmp_path), "--json")
+    assert result.answer["context"] == 2
+
+
+def test_run_of_a_store_is_left_out_though_others_share_its_name(tmp_path: Path) -> None:
+    for i in range(3):
+        values = "".join(f"{step} {0.1 * step + 0.01 * i} {step}\n" for step in range(1, 6))
+        make_run(tmp_path / "mlruns", f"a{i}", {"acc": values})
+    own = str(tmp_path / "mlruns" / "1" / "a1")
+    result = command("forecast", own, *OPTIONS, "--context", str(tmp_path / "mlruns"), "--json")
+    assert result.answer["context"] == 2
 
 
 def test_numbers_in_place_of_a_log_have_other_runs_too(folder: Path, curves: list[np.ndarray]) -> None:

@@ -113,14 +113,23 @@ def _found(paths: Sequence[str], step_column: str | None) -> tuple[list[LoggedRu
 
 def _is_own(run: LoggedRun, own: Column) -> bool:
     """Whether it is the run to forecast: from the same place, or, as trackers write copies, with the same values."""
-    places = [Path(os.path.realpath(found.path)) for found in (run, own.run)]
-    if run.kind == own.run.kind and (places[0] in places[1].parents or places[1] in places[0].parents):
-        return True  # a folder of files, of which one was named
-    if places[0] == places[1]:
-        names = [found.name for found in (run, own.run)]
-        return run.kind != "mlflow" or any(name.endswith(other) for name, other in (names, names[::-1]))
+    if _at_one_place(run, own.run) and (run.kind != "mlflow" or run.path.is_dir() or _of_one_name(run, own.run)):
+        return True
     series = run.metrics.get(own.name)
     return series is not None and np.array_equal(series.values, own.values) and np.array_equal(series.steps, own.steps)
+
+
+def _at_one_place(run: LoggedRun, other: LoggedRun) -> bool:
+    """Whether two runs were read from the same file or folder, or one from a folder and one from a file in it."""
+    here, there = (Path(os.path.realpath(found.path)) for found in (run, other))
+    if run.kind == other.kind and here.is_dir() != there.is_dir():
+        return here.parent == there or there.parent == here
+    return here == there
+
+
+def _of_one_name(run: LoggedRun, other: LoggedRun) -> bool:
+    """Whether two runs of one store have the same name; those found below a folder begin with its path."""
+    return run.name.endswith(other.name) or other.name.endswith(run.name)
 
 
 def _as_run(run: LoggedRun, column: str) -> Run:
