@@ -28,7 +28,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from epochcast import EpochcastError, Forecaster, Metric, NoStopping, Patience, Reason, Stopper
-from epochcast.question import Engine, Question
+from epochcast.question import Engine, Input, Question
 from epochcast.stopping.search import Search
 
 Rng = np.random.Generator
@@ -58,12 +58,15 @@ class Normal:
 
 
 class LastValue(Engine):
-    """An engine that expects a run to stay where it is."""
+    """An engine that expects a run to stay where it is, but for what other runs have to say."""
 
     name = "quick"
+    reads: frozenset[Input] = frozenset({"context", "config"})
 
     def predict(self, question: Question) -> Any:
         last = np.clip(question.runs.last_value, 0.0, 1.0)[:, None]
+        if question.context is not None:
+            last = (last + question.context.runs.last_value.mean()) / 2
         return Normal(np.broadcast_to(last, question.steps.shape), 0.1)
 
 
@@ -298,7 +301,8 @@ def play_rule(rng: Rng, tally: Counter[str]) -> None:
                 tally["decisions"] += 1
                 check(decision)
         elif kind < 0.9:
-            attempted(rule.next_run)
+            entry = pick(rng, (*HOSTILE_VALUES, *WORDS[:3]))
+            attempted(rule.next_run, pick(rng, (None, {"lr": entry}, {"lr": {"lr": entry}, 3: 1.0}, entry)))
             step = 0.0
         elif kind < 0.93 and isinstance(rule, Stopper):
             attempted(rule.set_schedule, pick(rng, ("cosine", "x", [0.1, 0.2], None, 3)))

@@ -58,14 +58,20 @@ class Others:
     space: Space | None = None
     notes: tuple[str, ...] = ()
     _made: dict[tuple[Metric, Bounds], Context] = field(default_factory=dict, repr=False)  # the newest
+    _bounds: dict[Metric, Bounds] = field(default_factory=dict, repr=False)  # where the runs asked about tell nothing
 
     def __len__(self) -> int:
         return len(self.seen.curves)
 
     def bounds(self, metric: Metric, untrained: Array | None) -> Bounds:
         """The soft bounds that they share with runs that have these values before training [run]."""
+        if untrained is None and metric in self._bounds:
+            return self._bounds[metric]
         told, told_of_others = (np.empty(0) if known is None else known for known in (untrained, self.seen.untrained))
-        return task_bounds(metric, self.seen.curves, told, told_of_others)
+        bounds = task_bounds(metric, self.seen.curves, told, told_of_others)
+        if untrained is None:
+            self._bounds[metric] = bounds
+        return bounds
 
     def context(self, metric: Metric, bounds: Bounds) -> Context:
         """The same as an engine sees them: one object as long as the bounds stay, for an engine that remembers."""
@@ -202,12 +208,14 @@ def _taken_apart(values: RunsLike, steps: Any) -> tuple[Any, Any, Sequence[Run]]
     if steps is not None:
         raise InputError("a Run has its own steps; leave steps=... out")
     runs = [item if isinstance(item, Run) else Run(item) for item in values]
-    each, counted = [], []
-    for run in runs:
-        own, index = unpacked(run.values)
-        given = index if run.steps is None else run.steps
-        each.append(own)
-        counted.append(np.arange(1.0, np.size(own) + 1.0) if given is None else given)
+    pairs = [unpacked(run.values) for run in runs]
+    each = [own for own, _ in pairs]
+    given = [index if run.steps is None else run.steps for run, (_, index) in zip(runs, pairs, strict=True)]
+    if all(steps is None for steps in given):  # counted at once
+        return each, None, runs
+    counted = [
+        np.arange(1.0, np.size(own) + 1.0) if steps is None else steps for own, steps in zip(each, given, strict=True)
+    ]
     return each, counted, runs
 
 

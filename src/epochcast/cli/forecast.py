@@ -6,12 +6,13 @@ import io
 import os
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, TextIO
 
 import numpy as np
 import typer
 from rich.console import Console
 
+from epochcast.cli.context import Among, ConfigOption, ContextOption
 from epochcast.cli.metric import MetricWords, monitored, reading
 from epochcast.cli.options import (
     HardOption,
@@ -74,6 +75,8 @@ def forecast(
     ] = None,
     missing: Annotated[str, typer.Option(help="what to do with NaN: error or drop")] = "error",
     schedule: ScheduleOption = None,
+    context: ContextOption = None,
+    config: ConfigOption = None,
     model: ModelOption = "default",
     plot: Annotated[Path | None, typer.Option(help="write a fan chart to this file")] = None,
     as_json: JsonOption = False,
@@ -94,11 +97,13 @@ def forecast(
     told = MetricWords(metric, minimize, hard, soft)
     measured = told.metric(series.name)
     slow = model in SAMPLERS
-    seen: dict[str, Any] = {"values": series.values[:cutoff], "steps": series.steps[:cutoff], "missing": missing}
+    among = Among.of(series, context, config, step_column)
     with progress(f"sampling with {model}") if slow else nullcontext():
         forecaster = Forecaster(model, schedule=schedule)
-        result = forecaster.forecast(horizon=horizon, metric=measured, untrained=untrained, **seen)
+        seen = {"missing": missing, "untrained": untrained, **among.known(cutoff)}
+        result = forecaster.forecast(horizon=horizon, metric=measured, **seen)
     notes = [*_notes_on_steps(series), *([] if told.given else [reading(series.name, measured)]), *series.run.notes]
+    notes += among.notes
     for note in notes:
         typer.echo(f"note: {note}", err=True)
     came = cutoff is not None and cutoff < len(series.values)
@@ -106,7 +111,7 @@ def forecast(
     if plot is not None:
         _save_plot(result, plot, series.values if truth else None)
     if as_json:
-        typer.echo(json_text(_answer(result, series, notes, best)))
+        typer.echo(json_text(_answer(result, among, notes, best)))
     else:
         show(result, truth, best)
 
@@ -141,15 +146,21 @@ def _notes_on_steps(series: Column) -> list[str]:
     return ["no column counts the steps, so values belong to steps 1, 2, 3, ...; --step-column names one"]
 
 
-def _answer(result: Forecast, series: Column, notes: list[str], best: float | None) -> dict[str, object]:
-    answer = result.to_dict()
+def _answer(result: Forecast, among: Among, notes: list[str], best: float | None) -> dict[str, object]:
+    answer, series = result.to_dict(), among.series
     return {
         **answer,
         "column": series.name,
         "step_column": series.run.step_name,
         "notes": [*notes, *answer["notes"]],
+        **({} if among.others is None else {"context": others_read(result)}),
         **({} if best is None else {"prob_better": result.prob_better(best).tolist()}),
     }
+
+
+def others_read(result: Forecast) -> int:
+    """How many other runs a forecast was made from."""
+    return 0 if result.question is None or result.question.context is None else len(result.question.context)
 
 
 def show(result: Forecast, truth: tuple[Array, Array] | None, best: float | None) -> None:
@@ -164,6 +175,8 @@ def show(result: Forecast, truth: tuple[Array, Array] | None, best: float | None
     console.print(f"\n{result.metric.name} at step {result.horizon}: ", end="", markup=False)
     console.print(f"[bold]{final.median():.4g}[/bold]   90 % between {low:.4g} and {high:.4g}", end="")
     console.print(f"   what came: {truth[1][-1]:.4g}" if truth is not None else "")
+    if others := others_read(result):
+        console.print(f"with {others} other run{'s' * (others > 1)} as context")
     if best is not None:
         chance = float(np.max(result.prob_better(best)))
         console.print(f"probability to beat {best:g} at some step: at least {chance:.1%}; at the end: ", end="")

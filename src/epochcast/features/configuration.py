@@ -53,7 +53,7 @@ def columns_of(configs: Sequence[Mapping[str, Any] | None], space: Space | None 
     >>> columns.values.round(3).tolist()
     [[1.0, 1.0], [0.0, 0.0], [0.5, nan], [nan, nan]]
     """
-    rows = [{} if config is None else dict(_entries(config)) for config in configs]
+    rows = [{} if config is None else dict(entries_of(config)) for config in configs]
     made = {}
     for name in sorted({name for row in rows for name in row}):
         column = _column([row.get(name) for row in rows], None if space is None else space.scale_of(name))
@@ -65,13 +65,13 @@ def columns_of(configs: Sequence[Mapping[str, Any] | None], space: Space | None 
     return Columns(values, np.array([made[name][1] for name in names], dtype=np.bool_), names)
 
 
-def _entries(config: Mapping[str, Any], prefix: str = "", depth: int = 1) -> Iterator[tuple[str, Entry]]:
+def entries_of(config: Mapping[str, Any], prefix: str = "", depth: int = 1) -> Iterator[tuple[str, Entry]]:
     """The entries that can be read, with the names of nested ones joined by dots."""
     for key, value in config.items():
         name = f"{prefix}{key}"
         if isinstance(value, Mapping):
             if depth < _MOST_NESTED:
-                yield from _entries(value, f"{name}.", depth + 1)
+                yield from entries_of(value, f"{name}.", depth + 1)
             continue
         entry = _entry(value)
         if entry is not None:

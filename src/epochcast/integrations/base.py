@@ -41,6 +41,7 @@ class StopperOptions(TypedDict, total=False):
     non_finite: NonFinite
     schedule: ScheduleLike | None
     forecaster: Forecaster | None
+    context: bool
 
 
 class StopperCallback:

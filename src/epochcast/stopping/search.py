@@ -10,6 +10,7 @@ import logging
 import math
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from epochcast.checks import choice, finite, flag, horizon_of, not_negative, number
@@ -68,6 +69,7 @@ class Search(ABC):
     news_level = logging.INFO  # at which new verdicts are logged
     _settings: ClassVar[tuple[str, ...]] = ("horizon", "metric", "best", "target", "dry_run", "non_finite")
     _unknown_to_version_1: ClassVar[dict[str, Any]] = {}  # settings that came later, and what stood in their place
+    _may_lack: ClassVar[dict[str, Any]] = {}  # those that the first states of version 2 lacked, too
 
     def __init__(
         self,
@@ -161,8 +163,11 @@ class Search(ABC):
 
     # --- runs that are over --------------------------------------------------------------------------------------
 
-    def next_run(self) -> RunRecord | None:
-        """End the run under way and make ready for the next; without a run under way nothing happens."""
+    def next_run(self, config: Mapping[str, Any] | None = None) -> RunRecord | None:
+        """End the run under way, if there is one, and make ready for the next.
+
+        `config` is the configuration of the next run, for rules that make use of one.
+        """
         if self._last is None:
             return None
         best, final = self.metric.best_of(self._values), self._final(self._last.reason)
@@ -224,7 +229,10 @@ class Search(ABC):
     def _restored(cls, state: dict[str, Any], **extras: Any) -> Self:
         try:
             later = cls._unknown_to_version_1 if state["version"] == 1 else {}
-            settings = {**later, **fields(state.get("settings"), {*cls._settings} - {*later}, "settings")}
+            told = state.get("settings")
+            if isinstance(told, dict):
+                later = {**later, **{name: item for name, item in cls._may_lack.items() if name not in told}}
+            settings = {**later, **fields(told, {*cls._settings} - {*later}, "settings")}
             search = cls(**{**settings, "metric": metric_of(settings["metric"])}, **extras)
             search._restore(state)
         except (KeyError, TypeError, AttributeError, ValueError) as error:  # a rule of your own may raise any

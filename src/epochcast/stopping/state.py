@@ -65,15 +65,23 @@ def reason_of(name: Any) -> Reason:
 
 def seen_of(state: dict[str, Any], horizon: int, over: bool) -> tuple[list[float], list[Any]]:
     """Steps and values of the run under way: as many of the one as of the other, and before the horizon unless over."""
-    steps = [not_negative(step, "step") for step in listed(state.get("steps"), "steps")]
     values = listed(state.get("values"), "values")
-    if len(steps) != len(values):
+    steps = steps_of(state.get("steps"), values, horizon)
+    if steps and steps[-1] == horizon and not over:
+        raise ConfigError(f"step {steps[-1]:g} does not come before horizon={horizon}")
+    return steps, values
+
+
+def steps_of(data: Any, values: Any, horizon: int) -> list[float]:
+    """The steps of a run, which rise up to the horizon, one for each of its values."""
+    steps = [not_negative(step, "step") for step in listed(data, "steps")]
+    if len(steps) != len(listed(values, "values")):
         raise ConfigError(f"{len(steps)} steps and {len(values)} values do not belong together")
     if any(later <= step for step, later in pairwise(steps)):
         raise ConfigError("the steps do not rise")
-    if steps and (steps[-1] > horizon or (steps[-1] == horizon and not over)):
-        raise ConfigError(f"step {steps[-1]:g} does not come before horizon={horizon}")
-    return steps, values
+    if steps and steps[-1] > horizon:
+        raise ConfigError(f"step {steps[-1]:g} lies past horizon={horizon}")
+    return steps
 
 
 def record_of(data: Any, version: int, target: Target) -> RunRecord:

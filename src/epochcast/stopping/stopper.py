@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from numpy.typing import ArrayLike
 
 from epochcast.checks import count, flag, not_negative, number, shown
-from epochcast.encode import RunsLike
+from epochcast.encode import Others, RunsLike, seen_of
 from epochcast.errors import ConfigError, EpochcastError, InputError
 from epochcast.forecast import Forecast
 from epochcast.forecaster import Forecaster, Stream
@@ -30,7 +30,9 @@ from epochcast.stopping.decision import (
     rest_of_run,
     too_early,
 )
+from epochcast.stopping.earlier import Config, Earlier, config_of, plain_config
 from epochcast.stopping.model_name import ModelName, model_name_of
+from epochcast.stopping.record import RunRecord
 from epochcast.stopping.search import NonFinite, Search
 from epochcast.stopping.state import parsed
 
@@ -58,14 +60,20 @@ class Stopper(Search):
     hardly improve any more. A late stop saves little; with `weigh_rest` it takes a smaller chance, 1 - `confidence`
     times the share of the run still to come. `schedule` says how the learning rate goes, as for `Forecaster`. Further
     arguments: see `Search`.
+
+    A model that reads other runs is shown those before, finished or stopped: of very many the newest and the best.
+    `next_run(config={"lr": 0.001})` tells the configuration of the run to come, to be compared with theirs. With
+    `context=False` every run is forecast by itself.
     """
 
     rule = "stopper"
     _settings = (
         *Search._settings,
         *("confidence", "min_steps", "min_share", "check_every", "cutoffs", "goal", "stop_leader", "weigh_rest"),
+        "context",
     )
     _unknown_to_version_1: ClassVar[dict[str, Any]] = {"min_share": 0.0}
+    _may_lack: ClassVar[dict[str, Any]] = {"context": False}  # their runs were forecast each by itself
 
     def __init__(
         self,
@@ -86,7 +94,11 @@ class Stopper(Search):
         non_finite: NonFinite = "stop",
         schedule: ScheduleLike | None = None,
         forecaster: Forecaster | None = None,
+        context: bool = True,
     ) -> None:
+        self.context = flag(context, "context")
+        self._earlier = Earlier()
+        self._config: Config | None = None  # of the run under way
         super().__init__(horizon, metric, best=best, target=target, dry_run=dry_run, non_finite=non_finite)
         self.confidence = check_confidence(confidence)
         self.min_steps = count(min_steps, "min_steps")
@@ -138,8 +150,13 @@ class Stopper(Search):
         set of finished runs: the probability is over the finished runs and the new one together, so one set can do
         worse than the bound and another better. Runs stopped for a value that is not finite.
 
+        Every run is forecast by itself, as the finished runs are here: what a model makes of the runs before it changes
+        during a search, and the finished runs could not vouch for that.
+
         Raises InputError, with the smallest risk attainable, if no confidence meets the risk.
         """
+        if options.setdefault("context", False) is not False:
+            raise InputError("the bound is about runs that are forecast each by itself, so context=True cannot be had")
         runs = FinishedRuns.of(finished_runs, as_metric(metric), horizon, untrained)
         stopper = cls(runs.horizon, runs.metric, **options)
         if stopper.stop_leader:
@@ -184,6 +201,7 @@ class Stopper(Search):
 
     def _start_run(self) -> None:
         super()._start_run()
+        self._others: Others | None = None  # the runs before, once they are asked for
         self._stream: Stream | None = None
         self._forecast: Forecast | None = None
         self._forecast_of = 0  # how many values the forecast has seen
@@ -237,11 +255,15 @@ class Stopper(Search):
         """
         if self._forecast is not None and self._forecast_of == len(self._values):
             return self._forecast
+        if self._others is None and self._earlier.runs and self._learns:
+            self._others = self.forecaster.others(self._earlier.runs, self.horizon, self.metric)
+        known: dict[str, Any] = {"others": self._others}
         if self.check_every > 1 or self.cutoffs is not None:
-            self._forecast = self.forecaster.forecast(self._values, self.horizon, self.metric, self._steps)
+            seen = seen_of(self._values, self._steps, self.metric, config=self._config)
+            self._forecast = self.forecaster.forecast_seen(seen, self.horizon, self.metric, **known)
         else:
             if self._stream is None:
-                self._stream = self.forecaster.stream(self.horizon, self.metric)
+                self._stream = Stream(self.forecaster, self.horizon, self.metric, config=self._config, **known)
             for position in range(self._forecast_of, len(self._values)):
                 self._forecast = self._stream.update(self._values[position], step=self._steps[position])
         self._forecast_of = len(self._values)
@@ -254,12 +276,34 @@ class Stopper(Search):
         except EpochcastError:  # what cannot be forecast must not keep a run from ending
             return None
 
+    # --- runs that are over --------------------------------------------------------------------------------------
+
+    @property
+    def _learns(self) -> bool:
+        """Whether runs are forecast among those before."""
+        return self.context and "context" in self.forecaster.engine.reads
+
+    def next_run(self, config: Mapping[str, Any] | None = None) -> RunRecord | None:
+        given = plain_config(config)  # first: a mistake must not end a run by half
+        steps, values, own = self._steps, self._values, self._config
+        record = super().next_run()
+        if record is not None and self._learns:
+            self._earlier.add(self.metric, steps, values, own, self.forecaster.engine.most_values)
+        if record is not None or given is not None:  # a callback that begins a run closes the one before once more
+            self._config = given
+        return record
+
     # --- state ---------------------------------------------------------------------------------------------------
 
     def _extra_state(self) -> dict[str, Any]:
         model = ModelName.default() if self._forecaster is None else ModelName.of(self._forecaster)
         guarantee = None if self.guarantee is None else asdict(self.guarantee)
-        return {"model": asdict(model), "guarantee": guarantee}
+        return {
+            "model": asdict(model),
+            "guarantee": guarantee,
+            "config": self._config,
+            "earlier": self._earlier.to_list(),
+        }
 
     @classmethod
     def from_json(cls, text: str, forecaster: Forecaster | None = None) -> Self:
@@ -276,6 +320,8 @@ class Stopper(Search):
         super()._restore(state)
         given = state["guarantee"]
         self.guarantee = None if given is None else guarantee_of(given)
+        self._config = config_of(state.get("config"))
+        self._earlier = Earlier.from_list(state.get("earlier", []), self.horizon, self.metric)
 
 
 @cache
