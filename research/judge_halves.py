@@ -19,11 +19,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from halves import load_half, split
 
 from epochcast.benchmarks import CurveSet
 from epochcast.benchmarks.npz import arrays_of
 from epochcast.engines import load_engine
-from epochcast.experiments.real.halves import load_half, split
 from epochcast.experiments.real.scores import SHARES, CurveScores, score, score_after
 from epochcast.schedule import Schedule
 

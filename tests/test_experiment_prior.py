@@ -8,7 +8,6 @@ import json
 import shutil
 import zlib
 from dataclasses import replace
-from importlib import resources
 
 import numpy as np
 import pytest
@@ -24,11 +23,11 @@ from epochcast.experiments.prior import tables as prior_tables
 from epochcast.experiments.prior.chains import LongChain
 from epochcast.experiments.prior.comparison import Comparison, Plan, Scored, compare
 from epochcast.experiments.prior.gallery import make_gallery
-from epochcast.experiments.prior.reference import FILE, Reference
 from epochcast.prior import paper
 from epochcast.question import Question
 from epochcast.runtime.weights import FOLDER, read_safetensors, write_safetensors
 from epochcast.sampling.mcmc import M1, M2, M3, McmcEngine
+from tests.checkout import research
 
 pytest.importorskip("emcee")
 
@@ -303,12 +302,16 @@ def test_pictures_hold_a_panel_per_cutoff_and_per_curve(comparison, plan, folder
 # The stored reference
 
 
+def reference_class():
+    return research("exact_reference").Reference
+
+
 def test_reference_holds_the_leading_curves_and_comes_back_from_its_file():
     made = made_up({"exact": -0.1, NETWORK: -0.2})
     scored = [replace(s, diagnostics={"disagreement": np.full(200, 0.01)}) for s in made.scored]
-    reference = Reference.of(replace(made, scored=scored))
+    reference = reference_class().of(replace(made, scored=scored))
     assert reference.curves == 90
-    assert Reference.from_json(reference.to_json()) == reference
+    assert type(reference).from_json(reference.to_json()) == reference
     assert json.loads(reference.to_json())["cutoffs"] == [10, 80]
     with pytest.raises(InputError, match="no longer draws"):
         reference.draw()  # the made-up plan names seed 0, its curves are of seed 1
@@ -318,7 +321,7 @@ def test_reference_holds_the_leading_curves_and_comes_back_from_its_file():
 def test_reference_measures_an_engine_in_nats():
     made = made_up({"exact": -0.1, NETWORK: -0.2})
     scored = [replace(s, diagnostics={"disagreement": np.full(200, 0.01)}) for s in made.scored]
-    reference = replace(Reference.of(replace(made, scored=scored)), seed=1)
+    reference = replace(reference_class().of(replace(made, scored=scored)), seed=1)
     engine = contenders([NETWORK])[0].build()
     expected = prior.score(engine, reference.draw(), 0.8, np.random.default_rng(0)).log_likelihood
     gaps = reference.gaps(engine)
@@ -330,13 +333,11 @@ def test_reference_of_nothing_is_refused():
     made = made_up({"exact": -0.1, NETWORK: -0.2})
     unknown = [replace(s, log_likelihood=s.log_likelihood * np.nan) for s in made.scored]
     with pytest.raises(InputError, match="first curve"):
-        Reference.of(replace(made, scored=unknown))
+        reference_class().of(replace(made, scored=unknown))
 
 
-def test_reference_that_ships_fits_its_curves_and_its_two_runs_agree():
-    if not (resources.files("epochcast.data") / FILE).is_file():
-        pytest.skip("not made yet: research/make_exact_reference.py")
-    reference = Reference.load()
+def test_reference_that_is_stored_fits_its_curves_and_its_two_runs_agree():
+    reference = reference_class().load()
     assert len(reference.draw().noisy) == reference.curves == len(reference.log_likelihood)
     assert np.mean(reference.disagreement) < 0.02
     oracle = paper.oracle_scores(reference.draw())
