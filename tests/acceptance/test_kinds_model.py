@@ -10,6 +10,7 @@ import pytest
 import epochcast as ec
 from epochcast.engines import load_engine
 from epochcast.experiments.real.scores import SHARES, score
+from tests.checkout import research
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 NEEDS_DATA = pytest.mark.skipif(not (DATA / "kinds").is_dir(), reason="the development curves are not here")

@@ -12,18 +12,12 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from epochcast.cli.metric import MetricWords, monitored, reading
+from epochcast.cli.metric import MetricOptions, monitored, reading, takes_metric
 from epochcast.cli.options import (
-    HardOption,
     HorizonOption,
     JsonOption,
-    KindOption,
-    MetricOption,
-    MinimizeOption,
     ModelOption,
-    MonitorOption,
     ScheduleOption,
-    SoftOption,
     StepColumnOption,
     number,
     whole,
@@ -50,20 +44,16 @@ CutoffOption = Annotated[
 ]
 
 
+@takes_metric
 def forecast(
     source: Annotated[
         str, typer.Argument(help="a log file, a file of plain numbers, the numbers themselves, or - for standard input")
     ],
     horizon: HorizonOption,
-    metric: MetricOption = None,
-    monitor: MonitorOption = None,
+    said: MetricOptions,
     column: Annotated[str | None, typer.Option(hidden=True)] = None,  # the former name of --monitor
-    kind: KindOption = None,
     run: Annotated[str | None, typer.Option(help="the run to forecast, if there are several")] = None,
     step_column: StepColumnOption = None,
-    minimize: MinimizeOption = None,
-    hard: HardOption = None,
-    soft: SoftOption = None,
     cutoff: CutoffOption = None,
     untrained: Annotated[
         float | None,
@@ -81,17 +71,19 @@ def forecast(
     """Forecast the rest of a run from its first values."""
     if plot is not None:
         check_picture(plot)
-    given = metric
-    if (minimize, hard, soft) == (None, None, None) or kind is not None or column is not None:  # else of one's own
-        monitor, metric = monitored(monitor, metric, kind, column)
+    monitor, metric = said.monitor, said.metric
+    if not said.words(None).given or said.kind is not None or column is not None:  # else it is one's own
+        monitor, metric = monitored(said, column)
     try:
         series = _checked(read_column(_readable(source), monitor, step_column=step_column, run=run), source, cutoff)
     except UnknownColumnError as error:
-        if metric is not None or monitor != given:
+        if metric is not None or monitor != said.metric:
             raise
         # A name that was given as --metric may be meant as either.
-        raise InputError(f"metric {given!r} is unknown; choose from {', '.join(metric_names())}; {error}") from None
-    told = MetricWords(metric, minimize, hard, soft)
+        raise InputError(
+            f"metric {said.metric!r} is unknown; choose from {', '.join(metric_names())}; {error}"
+        ) from None
+    told = said.words(metric)
     measured = told.metric(series.name)
     slow = model in SAMPLERS
     seen: dict[str, Any] = {"values": series.values[:cutoff], "steps": series.steps[:cutoff], "missing": missing}
