@@ -15,7 +15,7 @@ from pathlib import Path
 from exact_reference import FILE, Reference
 
 from epochcast.experiments.contenders import contenders
-from epochcast.experiments.harness import Store, Workers
+from epochcast.experiments.harness import Harness, Store, Workers
 from epochcast.experiments.prior.comparison import Plan, compare
 from epochcast.runtime.weights import write_atomically
 
@@ -30,7 +30,7 @@ def main() -> None:
     arguments = parser.parse_args()
     plan = Plan(contenders(["exact"]), curves=arguments.curves, sampled=arguments.curves)
     store = Store(arguments.cache / "prior.jsonl")
-    comparison = compare(plan, store, Workers(arguments.jobs), show_progress, arguments.cached)
+    comparison = compare(plan, Harness(store, Workers(arguments.jobs), show_progress, arguments.cached))
     reference = Reference.of(comparison)
     write_atomically(arguments.out, reference.to_json().encode())
     sys.stderr.write(f"\nwrote {reference.curves} curves to {arguments.out}\n")

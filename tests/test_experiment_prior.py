@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from epochcast.cli.commands import app
 from epochcast.errors import ConfigError, InputError
 from epochcast.experiments.contenders import Contender, chain_config, contenders, expanded
-from epochcast.experiments.harness import Store
+from epochcast.experiments.harness import Harness, Store
 from epochcast.experiments.prior import plots as prior_plots
 from epochcast.experiments.prior import scores as prior
 from epochcast.experiments.prior import tables as prior_tables
@@ -47,7 +47,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def comparison(plan, folder) -> Comparison:
-    return compare(plan, Store(folder / "prior.jsonl"))
+    return compare(plan, Harness(Store(folder / "prior.jsonl")))
 
 
 # The curves
@@ -172,7 +172,7 @@ def test_comparison_scores_are_those_of_the_engine(comparison, plan):
 
 
 def test_comparison_from_its_cache_alone_is_the_same(comparison, plan, folder):
-    again = compare(plan, Store(folder / "prior.jsonl"), cached_only=True)
+    again = compare(plan, Harness(Store(folder / "prior.jsonl"), cached_only=True))
     for before, after in zip(comparison.scored, again.scored, strict=True):
         assert np.array_equal(before.log_likelihood, after.log_likelihood, equal_nan=True)
         assert np.array_equal(before.seconds, after.seconds, equal_nan=True)
@@ -183,17 +183,17 @@ def test_comparison_stopped_in_the_middle_has_paired_results(comparison, plan, f
     networks = 2  # batches
     per_curve = 2 * 2  # two cutoffs; the network alone, and one chain for both settings
     (tmp_path / "prior.jsonl").write_text("".join(lines[: networks + 3 * per_curve + 1]))
-    partial = compare(plan, Store(tmp_path / "prior.jsonl"), cached_only=True)
+    partial = compare(plan, Harness(Store(tmp_path / "prior.jsonl"), cached_only=True))
     assert np.flatnonzero(partial.paired).tolist() == [0, 1, 2]
     assert {line.curves for line in prior_tables.lines(partial, NETWORK)} == {30, 3}  # the same at every cutoff
-    resumed = compare(plan, Store(tmp_path / "prior.jsonl"))
+    resumed = compare(plan, Harness(Store(tmp_path / "prior.jsonl")))
     for before, after in zip(comparison.scored, resumed.scored, strict=True):
         assert np.array_equal(before.log_likelihood, after.log_likelihood, equal_nan=True)
 
 
 def test_comparison_on_more_curves_reuses_those_of_fewer(comparison, plan, folder, tmp_path):
     shutil.copy(folder / "prior.jsonl", tmp_path / "prior.jsonl")
-    more = compare(replace(plan, curves=60, sampled=9), Store(tmp_path / "prior.jsonl"), cached_only=True)
+    more = compare(replace(plan, curves=60, sampled=9), Harness(Store(tmp_path / "prior.jsonl"), cached_only=True))
     assert np.array_equal(more.at(comparison.labels[1], 10).known[:9], [True] * 8 + [False])
 
 
@@ -291,7 +291,7 @@ def test_pictures_hold_a_panel_per_cutoff_and_per_curve(comparison, plan, folder
     pytest.importorskip("matplotlib")
     assert len(prior_plots.cost_against_quality(comparison, NETWORK).axes) == 2
     assert len(prior_plots.gap_to_reference(comparison, NETWORK).axes) == 4
-    gallery = make_gallery(plan.only([NETWORK, f"mcmc-pp {TINY[0]}"]), Store(folder / "prior.jsonl"), curves=2)
+    gallery = make_gallery(plan.only([NETWORK, f"mcmc-pp {TINY[0]}"]), Harness(Store(folder / "prior.jsonl")), curves=2)
     assert len(prior_plots.forecasts_of_curves(gallery).axes) == 2 * 2
     low, median, high = gallery.at(NETWORK, 1, 40)
     assert len(median) == 60

@@ -194,9 +194,9 @@ def test_study_in_chunks_equals_the_whole(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_study_with_a_store_computes_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     collections = real_study.prepared(digits_bench(), small_plan())
-    first = real_study.run(collections, small_plan(), harness.Store(tmp_path / "scores.jsonl"))
+    first = real_study.run(collections, small_plan(), harness.Harness(harness.Store(tmp_path / "scores.jsonl")))
     monkeypatch.setattr(real_study, "score_item", None)
-    again = real_study.run(collections, small_plan(), harness.Store(tmp_path / "scores.jsonl"))
+    again = real_study.run(collections, small_plan(), harness.Harness(harness.Store(tmp_path / "scores.jsonl")))
     for one, other in zip(first, again, strict=True):
         np.testing.assert_array_equal(one.scores.log_likelihood, other.scores.log_likelihood)
 

@@ -16,7 +16,7 @@ from epochcast.cli.commands import app
 from epochcast.distributions import Mixture
 from epochcast.errors import InputError
 from epochcast.experiments.contenders import Contender
-from epochcast.experiments.harness import Store
+from epochcast.experiments.harness import Harness, Store
 from epochcast.experiments.stopping.reach_table import Outlook, TaskRuns
 from epochcast.experiments.stopping.replay import (
     BASELINE,
@@ -323,13 +323,18 @@ def test_study_started_again_takes_finished_tasks_from_the_store(data: Path, tmp
     settings = Settings(orders=3, budget=3)
     tasks = tasks_of(collections_in(data), settings)
     path = tmp_path / "cache.jsonl"
-    first = run(tasks[:2], "stream", settings, Store(path))
+    first = run(tasks[:2], "stream", settings, Harness(Store(path)))
     done: list[tuple[int, int]] = []
-    again = run(tasks, "stream", settings, Store(path), progress=lambda *seen: done.append(seen))
+    again = run(tasks, "stream", settings, Harness(Store(path), progress=lambda *seen: done.append(seen)))
     assert done[0] == (2, 3)
     assert [a.rows for a in again[:2]] == [b.rows for b in first]
     other: list[tuple[int, int]] = []
-    run(tasks[:1], "stream", Settings(orders=4, budget=3), Store(path), progress=lambda *seen: other.append(seen))
+    run(
+        tasks[:1],
+        "stream",
+        Settings(orders=4, budget=3),
+        Harness(Store(path), progress=lambda *seen: other.append(seen)),
+    )
     assert other[0] == (0, 1)  # other settings are not the same result
 
 

@@ -85,7 +85,7 @@ def evaluate_stopping(
     as_json: JsonOption = False,
 ) -> None:
     """Replay model selection on finished runs: what stopping rules save, and how often they err."""
-    from epochcast.experiments.harness import Store, Workers
+    from epochcast.experiments.harness import Harness, Store, Workers
     from epochcast.experiments.stopping.replay import Settings
     from epochcast.experiments.stopping.report import summary_table, write
     from epochcast.experiments.stopping.study import Source, run, tasks_of, used
@@ -98,7 +98,7 @@ def evaluate_stopping(
     with progress(f"{model} on the tasks") as advance:
         found = Source(data, names, name, measured, horizon, skip_bad).read()
         replayed = tasks_of([curves for part in found for curves in part.sets], settings, words(tasks))
-        results = run(replayed, model, settings, store, Workers(jobs), advance)
+        results = run(replayed, model, settings, Harness(store, Workers(jobs), advance))
     left_out = [f"left out {item}" for part in found for item in part.skipped]
     for line in (*left_out, *used(replayed)):
         typer.echo(line, err=True)

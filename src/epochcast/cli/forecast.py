@@ -34,7 +34,7 @@ from epochcast.logs import Column, read_column
 from epochcast.logs.csv import PLAIN_COLUMN
 from epochcast.logs.run import UnknownColumnError
 from epochcast.metric import metric_names
-from epochcast.plots import check_picture, save_picture
+from epochcast.plots import check_picture, panels, save_picture
 
 _NARROWEST, _WIDEST, _MARGIN = 20, 90, 12  # of a chart, in characters
 
@@ -166,9 +166,6 @@ def show(result: Forecast, truth: tuple[Array, Array] | None, best: float | None
 
 
 def _save_plot(result: Forecast, path: Path, truth: Array | None) -> None:
-    from matplotlib.figure import Figure
-
-    # Not pyplot: a figure of our own needs no display.
-    figure = Figure(figsize=(7.5, 4.2), layout="constrained")
-    result.plot(figure.subplots(), truth=truth)
+    figure, axes = panels(1, 1, 7.5, 4.2)
+    result.plot(axes[0, 0], truth=truth)
     save_picture(figure, path, dpi=150)

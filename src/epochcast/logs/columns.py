@@ -166,7 +166,7 @@ class Columns:
                 dropped = f"{len(steps) - len(series.steps)} of {len(steps)} values"
                 notes.append(f"{shown(column)}: left out {dropped}, each followed by another of the same {axis.name}")
             metrics[column] = series
-        return Run(name, path, kind, metrics, axis.name, tuple(notes), dead.columns)
+        return Run(name, path, metrics, kind, axis.name, tuple(notes), dead.columns)
 
     def _axis(self, step_column: str | None) -> _Axis:
         if self.rows_are_steps and step_column in (None, "step"):

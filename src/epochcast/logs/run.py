@@ -34,8 +34,8 @@ class Run:
 
     name: str
     path: Path
-    kind: Kind
     metrics: dict[str, Series]
+    kind: Kind
     step_name: str | None  # what the log calls its steps; None: values were counted 1, 2, 3, ...
     notes: tuple[str, ...] = ()  # what the reader left out or changed, one sentence each
     restarted: frozenset[str] = frozenset()  # metrics that started again, of which only the last attempt is here

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from epochcast.curve import Curves
 from epochcast.distributions import Array, Distribution
 from epochcast.errors import InputError
+from epochcast.experiments.estimate import Estimate
 from epochcast.prior import paper
 from epochcast.question import Engine, Question
 
@@ -144,8 +145,8 @@ class Row:
 
 def row(model: str, scores: Scores) -> Row:
     calibration = Calibration.of(scores.pit)
-    mean, error = _mean_and_error(scores.log_likelihood)
-    controlled, controlled_error = _mean_and_error(scores.controlled)
+    mean, error = Estimate.of(scores.log_likelihood)
+    controlled, controlled_error = Estimate.of(scores.controlled)
     return Row(
         model=model,
         cutoff=scores.cutoff,
@@ -161,10 +162,6 @@ def row(model: str, scores: Scores) -> Row:
         coverage95=calibration.coverage[0.95],
         calibrated=calibration.passes(),
     )
-
-
-def _mean_and_error(values: Array) -> tuple[float, float]:
-    return float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values)))
 
 
 def noise_thirds(sigma: Array) -> list[NDArray[np.bool_]]:

@@ -14,7 +14,7 @@ from rich.table import Table
 from epochcast.benchmarks import CurveSet, load
 from epochcast.engines import load_engine
 from epochcast.errors import InputError
-from epochcast.experiments import harness
+from epochcast.experiments.harness import Harness, Progress, Store, Workers
 from epochcast.experiments.real import report as real_report
 from epochcast.experiments.real.rows import Row, rows_of
 from epochcast.experiments.real.study import Plan, Scored, prepared, run
@@ -94,14 +94,12 @@ class Findings:
             yield table
 
 
-def study(
-    request: Request, cache: Path | None = None, jobs: int = 1, progress: harness.Progress | None = None
-) -> Findings:
+def study(request: Request, cache: Path | None = None, jobs: int = 1, progress: Progress | None = None) -> Findings:
     """Load, prepare and score."""
     sets, left_out = _loaded(request)
     collections = [part for curves in sets for part in prepared(curves, request.plan)]
-    store = None if cache is None else harness.Store(cache / "real.jsonl" if cache.is_dir() else cache)
-    scored = run(collections, request.plan, store, harness.Workers(jobs), progress)
+    store = None if cache is None else Store(cache / "real.jsonl" if cache.is_dir() else cache)
+    scored = run(collections, request.plan, Harness(store, Workers(jobs), progress))
     return Findings(request, tuple(collections), tuple(scored), tuple(rows_of(scored)), tuple(left_out))
 
 

@@ -23,8 +23,8 @@ from epochcast.benchmarks.curveset import LONGEST
 from epochcast.curve import Lengths
 from epochcast.distributions import Distribution
 from epochcast.errors import InputError
-from epochcast.experiments import harness
 from epochcast.experiments.contenders import Contender, contenders
+from epochcast.experiments.harness import PLAIN, Harness
 from epochcast.experiments.real.scores import SHARES, CurveScores, score
 from epochcast.question import Engine, Question
 from epochcast.sampling.mcmc import ShortChainWarning
@@ -129,13 +129,7 @@ def score_item(item: _Item) -> dict[str, Any]:
     return {"rows": scores.rows, **columns, "seconds": time.process_time() - started}
 
 
-def run(
-    collections: Sequence[CurveSet],
-    plan: Plan,
-    store: harness.Store | None = None,
-    workers: harness.Workers | None = None,
-    progress: harness.Progress | None = None,
-) -> list[Scored]:
+def run(collections: Sequence[CurveSet], plan: Plan, harness: Harness = PLAIN) -> list[Scored]:
     """Score every engine of the plan on the prepared collections, in order of collection, cutoff and engine."""
     entries = [
         _Entry(parts, entrant, share, plan.seed)
@@ -145,7 +139,7 @@ def run(
         if not entrant.sampled or parts.has_samplers
     ]
     items = {item.key: item for entry in entries for item in entry.items}
-    results = harness.run(score_item, items, store, workers, progress).demand()
+    results = harness.run(score_item, items).demand()
     return [entry.joined(results) for entry in entries]
 
 

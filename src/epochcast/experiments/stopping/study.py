@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from epochcast.benchmarks import Collection, CurveSet, load
 from epochcast.curve import Array
 from epochcast.errors import InputError
-from epochcast.experiments import harness
 from epochcast.experiments.contenders import contenders
-from epochcast.experiments.harness import Progress, Store, Workers, fingerprint
+from epochcast.experiments.harness import PLAIN, Harness, fingerprint
 from epochcast.experiments.stopping.reach_table import TaskRuns
 from epochcast.experiments.stopping.replay import Row, Settings, evaluate_task, rules_of
 from epochcast.metric import Metric
@@ -108,22 +107,14 @@ def used(tasks: Sequence[TaskRuns]) -> list[str]:
     return lines
 
 
-def run(
-    tasks: Sequence[TaskRuns],
-    model: str | Path,
-    settings: Settings,
-    store: Store | None = None,
-    workers: Workers | None = None,
-    progress: Progress | None = None,
-) -> list[TaskResult]:
+def run(tasks: Sequence[TaskRuns], model: str | Path, settings: Settings, harness: Harness = PLAIN) -> list[TaskResult]:
     """All rules on all tasks; tasks that the store holds are not computed again."""
     (contender,) = contenders([str(model)])
     rules = [asdict(rule) for rule in rules_of(settings.confidences)]
     version = fingerprint({"model": contender.fingerprint, "rules": rules, **asdict(settings)})
     items = {_key(runs, contender.label, version): runs for runs in tasks}
     function = partial(evaluate_task, model=contender, settings=settings)
-    report = harness.run(function, items, store, workers, progress)
-    return [TaskResult.of(result) for result in report.demand().values()]
+    return [TaskResult.of(result) for result in harness.run(function, items).demand().values()]
 
 
 def _key(runs: TaskRuns, model: str, version: str) -> str:
