@@ -38,7 +38,7 @@ from epochcast.experiments.stopping.selection import (
     replay,
     speedup,
 )
-from epochcast.experiments.stopping.study import Source, collections_in, run, tasks_of
+from epochcast.experiments.stopping.study import Source, run, tasks_of
 from epochcast.forecaster import Forecaster
 from epochcast.metric import Metric
 from epochcast.question import Engine, Question
@@ -319,9 +319,13 @@ def test_task_runs_measured_every_few_steps_are_those_of_every_step() -> None:
     np.testing.assert_array_equal(TaskRuns.of(coarse, "coarse").values, values)
 
 
+def sets_in(data: Path) -> list[CurveSet]:
+    return [curves for found in Source(data).read() for curves in found.sets]
+
+
 def test_study_started_again_takes_finished_tasks_from_the_store(data: Path, tmp_path: Path) -> None:
     settings = Settings(orders=3, budget=3)
-    tasks = tasks_of(collections_in(data), settings)
+    tasks = tasks_of(sets_in(data), settings)
     path = tmp_path / "cache.jsonl"
     first = run(tasks[:2], "stream", settings, Harness(Store(path)))
     done: list[tuple[int, int]] = []
@@ -340,7 +344,7 @@ def test_study_started_again_takes_finished_tasks_from_the_store(data: Path, tmp
 
 def test_report_averages_tasks_and_names_every_benchmark(data: Path, tmp_path: Path) -> None:
     settings = Settings(orders=3, budget=3)
-    results = run(tasks_of(collections_in(data), settings), "stream", settings)
+    results = run(tasks_of(sets_in(data), settings), "stream", settings)
     found = {(item.benchmark, item.rule, item.confidence): item for item in summaries(results)}
     fine = found["lcbench", "fine", 0.95]
     gains = [
@@ -410,7 +414,7 @@ def test_command_replays_logs_with_the_options_of_evaluate_real(
     assert plain["runs"] >= 4.0
     assert "search: 4 runs of 1 task used" in result.stderr
     assert (short in result.stderr) if short else ("end before" not in result.stderr)
-    assert TaskRuns.of(Source(logs, metric="val_acc", horizon=horizon).read()[0].sets[0], "search").horizon == horizon
+    assert TaskRuns.of(Source(logs, monitor="val_acc", horizon=horizon).read()[0].sets[0], "search").horizon == horizon
 
 
 def test_command_with_a_horizon_for_a_collection_is_refused(data: Path) -> None:

@@ -188,6 +188,11 @@ def metric_names() -> list[str]:
     return sorted(_PRESETS)
 
 
+def is_preset(name: str) -> bool:
+    """Whether `Metric.named` knows a name, perhaps with a % behind it."""
+    return name.strip().lower().removesuffix("%") in _PRESETS
+
+
 def as_metric(metric: Metric | str) -> Metric:
     """A Metric from itself or from the name of a preset."""
     if isinstance(metric, str):

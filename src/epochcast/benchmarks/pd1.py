@@ -31,9 +31,9 @@ _HYPERPARAMETERS = (
 )
 
 
-def read_pd1(path: Path, metric: str | None = None, *, skip_bad: bool = False) -> Collection:
+def read_pd1(path: Path, monitor: str | None = None, *, skip_bad: bool = False) -> Collection:
     """The curves of one metric, one task per dataset, model and batch size."""
-    name = metric or DEFAULT_METRIC
+    name = monitor or DEFAULT_METRIC
     collector = Collector(path, skip_bad)
     records = _rows(path, collector) if _is_csv(path) else _lines(path, collector)
     for place, record in records:

@@ -30,9 +30,9 @@ def is_taskset(arrays: Arrays) -> bool:
     return {"xs", "ys"} <= arrays.keys()
 
 
-def read_taskset(paths: list[Path], metric: str | None = None, *, skip_bad: bool = False) -> Collection:
+def read_taskset(paths: list[Path], monitor: str | None = None, *, skip_bad: bool = False) -> Collection:
     """The curves of one split from some files; a task is called after the folder of its file."""
-    split = metric or DEFAULT_METRIC
+    split = monitor or DEFAULT_METRIC
     root = paths[0] if len(paths) == 1 else paths[0].parent.parent
     collector = Collector(root, skip_bad)
     for path in paths:
@@ -50,9 +50,9 @@ def read_taskset(paths: list[Path], metric: str | None = None, *, skip_bad: bool
     return Collection(root, f"TaskSet, {split} loss", (curves,), tuple(collector.skipped))
 
 
-def read_taskset_json(path: Path, metric: str | None = None, *, skip_bad: bool = False) -> Collection:
+def read_taskset_json(path: Path, monitor: str | None = None, *, skip_bad: bool = False) -> Collection:
     """The curves of one split from the JSON of one task; the first value was measured before training."""
-    split = metric or DEFAULT_METRIC
+    split = monitor or DEFAULT_METRIC
     collector = Collector(path, skip_bad)
     with open_text(path) as file:
         text = file.read(MAX_TEXT + 1)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from epochcast.errors import InputError
-from epochcast.metric import Bounds, Metric, metric_names
+from epochcast.metric import Bounds, Metric, is_preset, metric_names
 from epochcast.naming import metric_by_name
 
 _ABOUT = "what it measures: accuracy, error, log_loss, ...; append % for percentages; by default by its name"
@@ -93,7 +93,7 @@ class MetricWords:
     def _preset(self, column: str) -> Metric | None:
         """The preset that is named, or that the column's name tells; None for a metric of one's own."""
         if self.name is not None:
-            if not _is_preset(self.name) and (
+            if not is_preset(self.name) and (
                 self.minimize is not None or self.hard is not None or self.soft is not None
             ):
                 return None
@@ -123,13 +123,9 @@ def monitored(said: MetricOptions, column: str | None = None) -> tuple[str | Non
         if monitor is not None and metric is not None:
             raise InputError(f"--kind {kind} and --metric {metric} say the same; leave --kind out")
         return monitor or metric, kind
-    if monitor is None and metric is not None and not _is_preset(metric):
+    if monitor is None and metric is not None and not is_preset(metric):
         return metric, None
     return monitor, metric
-
-
-def _is_preset(name: str) -> bool:
-    return name.strip().lower().removesuffix("%") in metric_names()
 
 
 def _deprecated(option: str, instead: str) -> None:

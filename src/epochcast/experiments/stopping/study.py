@@ -54,8 +54,8 @@ class Source:
 
     data: Path
     names: Sequence[str] | None = None  # `.npz` collections of a folder; None: the usual ones, where it has any
-    metric: str | None = None
-    kind: Metric | str | None = None
+    monitor: str | None = None
+    metric: Metric | str | None = None
     horizon: int | None = None  # of logs; None: that of the longest run of a task
     skip_bad: bool = False
 
@@ -68,18 +68,13 @@ class Source:
         return [
             load(
                 path,
+                monitor=self.monitor,
                 metric=self.metric,
-                kind=self.kind,
                 skip_bad=self.skip_bad,
                 horizon="longest" if self.horizon is None else self.horizon,
             )
             for path in present or [self.data]
         ]
-
-
-def collections_in(data: Path, names: Sequence[str] | None = None) -> list[CurveSet]:
-    """The sets of a folder or file."""
-    return [curves for found in Source(data, names).read() for curves in found.sets]
 
 
 def tasks_of(collections: Sequence[CurveSet], settings: Settings, wanted: Sequence[str] = ()) -> list[TaskRuns]:
