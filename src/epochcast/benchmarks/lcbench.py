@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from epochcast.benchmarks.collection import Collection, Collector
+from epochcast.benchmarks.collection import Collection, Collector, numbers_of
 from epochcast.benchmarks.json_stream import Stream, TruncatedError, open_text
 from epochcast.benchmarks.metric_names import metric_from
 from epochcast.errors import InputError
@@ -60,19 +60,13 @@ def _add(collector: Collector, place: str, task: str, member: Any, monitor: str 
         return set()
     if is_lcbench and not (isinstance(steps, list) and len(steps) == len(values)):
         steps = list(range(len(values)))
-    collector.add(place, task, values, steps, config=_numbers(member.get("config")))
+    collector.add(place, task, values, steps, config=numbers_of(member.get("config")))
     return {name}
 
 
 def _unknown(name: str, known: dict[str, Any]) -> str:
     lists = [key for key, value in known.items() if isinstance(value, list)]
     return f"metric {name!r} is not among {', '.join(lists[:20]) or 'its members'}"
-
-
-def _numbers(config: Any) -> dict[str, float]:
-    if not isinstance(config, dict):
-        return {}
-    return {key: float(value) for key, value in config.items() if isinstance(value, (int, float))}
 
 
 def refuse_pickle(path: Path) -> InputError:

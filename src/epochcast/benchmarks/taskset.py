@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.benchmarks.collection import Collection, Collector
+from epochcast.benchmarks.collection import Collection, Collector, numbers_of
 from epochcast.benchmarks.json_stream import open_text
 from epochcast.benchmarks.npz import Arrays, arrays_of
 from epochcast.errors import InputError
@@ -68,11 +68,9 @@ def read_taskset_json(path: Path, monitor: str | None = None, *, skip_bad: bool 
         if not isinstance(values, list):
             collector.bad(f"entry {number}", f"no list of losses under {split!r}")
             continue
-        given = member.get("hp")
-        config = (
-            {k: float(v) for k, v in given.items() if isinstance(v, (int, float))} if isinstance(given, dict) else {}
+        collector.add(
+            f"entry {number}", path.stem, values, list(range(len(values))), config=numbers_of(member.get("hp"))
         )
-        collector.add(f"entry {number}", path.stem, values, list(range(len(values))), config=config)
     curves = collector.build(f"taskset_{path.stem}", lambda _: _loss(split))
     return Collection(path, f"TaskSet JSON, {split} loss", (curves,), tuple(collector.skipped))
 

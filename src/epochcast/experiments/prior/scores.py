@@ -79,14 +79,6 @@ def predict(engine: Engine, values: Array, cutoff: int, queries: Array) -> Distr
     return engine.predict(Question.of(seen_part(values, cutoff), queries, values.shape[1]))
 
 
-def pit_values(engine: Engine, draw: paper.Draw, cutoff: int, rng: np.random.Generator) -> Array:
-    """The cdf at ONE random unseen value per curve: independent and uniform for an exact forecaster."""
-    count, horizon = draw.noisy.shape
-    step: NDArray[np.int64] = rng.integers(cutoff + 1, horizon + 1, size=(count, 1))
-    truth = np.take_along_axis(draw.noisy, step - 1, axis=1)  # [curve, 1]
-    return np.ravel(predict(engine, draw.noisy, cutoff, step.astype(np.float64)).cdf(truth))
-
-
 def cutoff_of(share: float, horizon: int) -> int:
     """How many values a share of the horizon is."""
     cutoff = math.ceil(share * horizon - 1e-9)
