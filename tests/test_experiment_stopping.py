@@ -17,7 +17,7 @@ from epochcast.distributions import Mixture
 from epochcast.errors import InputError
 from epochcast.experiments.contenders import Contender
 from epochcast.experiments.harness import Harness, Store
-from epochcast.experiments.stopping.reach_table import Outlook, TaskRuns
+from epochcast.experiments.stopping.reach_table import ReachTable, TaskRuns
 from epochcast.experiments.stopping.replay import (
     BASELINE,
     CONFIDENCES,
@@ -143,11 +143,11 @@ def real_rule(rule: Rule, metric: Metric, engine: Drift) -> StoppingRule:
 def test_replay_spends_and_finds_what_the_real_rule_does_in_a_loop(rule: Rule, metric: Metric) -> None:
     engine = Drift(-0.005 if metric.minimize else 0.005)  # in the metric's own space, which has no transform
     runs = task(with_breakdowns(saturating_runs()), metric)
-    outlook = Outlook.of(Forecaster.around(engine), runs, (0.9, 0.95))
+    reach_table = ReachTable.of(Forecaster.around(engine), runs, (0.9, 0.95))
     pool = Pool.of(runs.values, metric.minimize)
     orders = random_orders(len(runs), 4, np.random.default_rng(1))
     budget = 8 * HORIZON
-    replayed = replay(pool, rule.limits(pool, outlook), orders, budget)
+    replayed = replay(pool, rule.limits(pool, reach_table), orders, budget)
     for i, order in enumerate(orders):
         line, stopped, wrong = real_search(real_rule(rule, metric, engine), runs.values, order, budget)
         assert replayed.best[i].tolist() == line
@@ -158,9 +158,9 @@ def test_replay_spends_and_finds_what_the_real_rule_does_in_a_loop(rule: Rule, m
 def test_replay_of_the_streaming_network_stops_where_a_real_stopper_does() -> None:
     runs = TaskRuns("made", "loss", 1.2 - saturating_runs(6, seed=2), Metric.named("log_loss"), np.full(6, 1.3))
     forecaster = Forecaster("stream")
-    outlook = Outlook.of(forecaster, runs, (0.95,))
+    reach_table = ReachTable.of(forecaster, runs, (0.95,))
     pool = Pool.of(runs.values, minimize=True)
-    limits = Rule("fine", 0.95, 2, stop_leader=False).limits(pool, outlook)
+    limits = Rule("fine", 0.95, 2, stop_leader=False).limits(pool, reach_table)
     stops = set()
     for number, values in enumerate(runs.values):
         for best in (0.4, 0.6):
@@ -288,22 +288,22 @@ def test_task_result_holds_every_rule_of_the_paper_as_plain_json() -> None:
 
 def test_false_stops_grow_as_the_confidence_falls() -> None:
     runs = task(saturating_runs(60, seed=7))
-    outlook = Outlook.of(Forecaster.around(Drift(scale=0.02)), runs, (0.6, 0.9, 0.999))
+    reach_table = ReachTable.of(Forecaster.around(Drift(scale=0.02)), runs, (0.6, 0.9, 0.999))
     pool = Pool.of(runs.values, minimize=False)
     orders = random_orders(60, 20, np.random.default_rng(0))
     shares = []
     for confidence in (0.6, 0.9, 0.999):
-        replayed = replay(pool, Rule("fine", confidence, 2).limits(pool, outlook), orders, 10 * HORIZON)
+        replayed = replay(pool, Rule("fine", confidence, 2).limits(pool, reach_table), orders, 10 * HORIZON)
         shares.append(replayed.wrong.sum() / replayed.runs.sum())
     assert shares[0] > shares[1] > shares[2]
 
 
 def test_runs_longer_than_a_model_reads_are_checked_at_every_second_step() -> None:
     runs = task(saturating_runs(3, horizon=150))
-    outlook = Outlook.of(Forecaster("stream"), runs, (0.95,))
-    assert outlook.checks.tolist() == list(range(2, 150, 2))
-    assert outlook.reach.shape == (1, 3, 74)
-    assert np.isfinite(outlook.reach).all()
+    reach_table = ReachTable.of(Forecaster("stream"), runs, (0.95,))
+    assert reach_table.checks.tolist() == list(range(2, 150, 2))
+    assert reach_table.reach.shape == (1, 3, 74)
+    assert np.isfinite(reach_table.reach).all()
 
 
 def test_task_runs_with_unequal_steps_raise_an_error_that_names_the_task() -> None:

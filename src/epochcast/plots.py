@@ -46,7 +46,7 @@ def fan_chart(
     ax.plot(steps, median, color=_BLUE, linewidth=2, label="median forecast")
     if truth is not None:
         values = np.asarray(truth, dtype=np.float64)
-        ax.plot(np.arange(1, len(values) + 1), values, color=_TRUTH, linewidth=1, alpha=0.9, label="what came")
+        ax.plot(np.arange(1, len(values) + 1), values, color=_TRUTH, linewidth=1, alpha=0.9, label="truth")
     ax.plot(*seen, color=_INK, marker=".", markersize=5, linewidth=1.2, label="seen")
     ax.set_xlabel("step")
     ax.set_ylabel(label)

@@ -166,9 +166,10 @@ class Collector:
     def _inside_bounds(self, metric_of: Callable[[str], Metric]) -> list[_Found]:
         keep = []
         for curve in self._curves:
-            low, high = metric_of(curve.task).hard
-            outside = np.flatnonzero((curve.values < low - 1e-6) | (curve.values > high + 1e-6))
+            metric = metric_of(curve.task)
+            outside = np.flatnonzero(metric.outside(curve.values))
             if len(outside):
+                low, high = metric.hard
                 value = curve.values[outside[0]]
                 self.bad(curve.place, f"value {value:g} (number {outside[0] + 1}) is outside [{low:g}, {high:g}]")
             else:

@@ -25,8 +25,6 @@ from epochcast.question import Context, Question
 LONGEST = 100  # values of a curve that the paper's experiments keep
 NumberT = TypeVar("NumberT", np.int64, np.float64)
 
-_ROUNDING = 1e-6  # as a share of a metric's range: how far a stored value may lie outside its hard bounds
-
 
 @dataclass(frozen=True, eq=False)
 class CurveSet:
@@ -292,19 +290,15 @@ def largest_of_task(numbers: NDArray[NumberT], task: Lengths) -> NDArray[NumberT
 def _clipped(name: str, values: Array, task: Lengths, metrics: Sequence[Metric]) -> Array:
     """Values inside the hard bounds of their metric; what lies further outside than rounding is an error."""
     for number, metric in enumerate(metrics):
-        low, high = metric.hard
         rows = np.flatnonzero(task == number)
-        own = values[rows]
-        with np.errstate(invalid="ignore"):
-            outside = np.maximum(low - own, own - high)
-        spare = _ROUNDING * (high - low if math.isfinite(high - low) else 1.0)
-        if (outside > spare).any():
-            row, column = np.unravel_index(int(np.nanargmax(outside)), outside.shape)
+        outside = metric.outside(values[rows])
+        if outside.any():
+            row, column = np.unravel_index(int(np.argmax(outside)), outside.shape)
             raise InputError(
-                f"{name}: value {own[row, column]:g} (number {column + 1}) of curve {rows[row]} is outside "
+                f"{name}: value {values[rows[row], column]:g} (number {column + 1}) of curve {rows[row]} is outside "
                 f"the hard bounds {metric.hard} of {metric.name}"
             )
-        values[rows] = np.clip(own, low, high)
+        values[rows] = np.clip(values[rows], *metric.hard)
     return values
 
 

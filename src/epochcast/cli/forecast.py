@@ -155,7 +155,7 @@ def show(result: Forecast, truth: tuple[Array, Array] | None, best: float | None
     low, high = final.interval(0.9)
     console.print(f"\n{result.metric.name} at step {result.horizon}: ", end="", markup=False)
     console.print(f"[bold]{final.median():.4g}[/bold]   90 % between {low:.4g} and {high:.4g}", end="")
-    console.print(f"   what came: {truth[1][-1]:.4g}" if truth is not None else "")
+    console.print(f"   truth: {truth[1][-1]:.4g}" if truth is not None else "")
     if best is not None:
         chance = float(np.max(result.prob_better(best)))
         console.print(f"probability to beat {best:g} at some step: at least {chance:.1%}; at the end: ", end="")

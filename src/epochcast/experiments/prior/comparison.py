@@ -97,7 +97,7 @@ def forecasts(batch: Batch, queries: Array) -> Iterator[Forecasted]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnsettledWarning)  # it is told by the diagnostics
             forecast = prior.predict(engine, batch.values, batch.cutoff, queries)
-        yield Forecasted(forecast, time.process_time() - start, getattr(engine, "diagnostics", ()))
+        yield Forecasted(forecast, time.process_time() - start, engine.diagnostics)
 
 
 def _tabulated(records: Sequence[Any]) -> Result:

@@ -108,7 +108,7 @@ def forecasts_of_curves(gallery: Gallery) -> Figure:
     for row, values in enumerate(gallery.values):
         for column, cutoff in enumerate(cutoffs):
             ax = axes[row, column]
-            ax.plot(steps[cutoff:], values[cutoff:], color=_PALE, linewidth=0.8, label="what came")
+            ax.plot(steps[cutoff:], values[cutoff:], color=_PALE, linewidth=0.8, label="truth")
             ax.plot(steps[:cutoff], values[:cutoff], color=_INK, linewidth=1.0, label="seen")
             for label in gallery.labels:
                 _draw_forecast(ax, steps[cutoff:], gallery.at(label, row, cutoff), label, gallery.labels)

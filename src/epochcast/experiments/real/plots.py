@@ -114,7 +114,7 @@ def pit(scored: Sequence[Scored], path: Path) -> Path:
 
 
 def examples(engine: Engine, curves: CurveSet, shares: Sequence[float], path: Path, seed: int = 0) -> Path | None:
-    """Seven curves at every cutoff: what was seen, the median, the central 90 %, and what came."""
+    """Seven curves at every cutoff: what was seen, the median, the central 90 %, and the truth."""
     counts = [curves.seen_at(share) for share in shares]
     usable = np.flatnonzero(np.all([(count > 0) & (count < curves.lengths) for count in counts], axis=0))
     if len(usable) == 0:
