@@ -84,7 +84,7 @@ def main(
     chosen = [who for who in PEERS if not peers or who.name in peers.split(",")]
     collections, store = collections_in(data, plan), harness.Store(cache)
     theirs = scores_of_peers(chosen, collections, store, console)
-    ours = [study.PeerScores.of(entry) for entry in real_study.run(collections, plan, store)]
+    ours = [study.PeerScores.of(entry) for entry in real_study.run(collections, plan, harness.Harness(store))]
     page = out.read_text(encoding="utf-8")
     lost = lost_from(page, [entry.engine for entry in theirs])
     if lost:

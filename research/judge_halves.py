@@ -19,12 +19,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from halves import load_half, split
 
 from epochcast.benchmarks import CurveSet
 from epochcast.benchmarks.npz import arrays_of
 from epochcast.engines import load_engine
-from epochcast.experiments.real.halves import load_half, split
-from epochcast.experiments.real.scores import SHARES, CurveScores, score, score_after
+from epochcast.experiments.real.scores import SHARES, CurveScores, score
 from epochcast.schedule import Schedule
 
 COUNTS = (2, 4, 8)  # values seen, pooled over collections
@@ -64,7 +64,7 @@ def cells(name: str, sets: list[CurveSet], cache: Path) -> Iterator[Cell]:
             found = [Cell.of(curves.name, f"{share:.0%}", score(engine, curves, share)) for share in SHARES]
             for count in COUNTS:
                 counts = np.where(curves.lengths > count, count, 0)
-                found.append(Cell.of(curves.name, f"{count} values", score_after(engine, curves, counts)))
+                found.append(Cell.of(curves.name, f"{count} values", score(engine, curves, counts)))
             kept.write_bytes(pickle.dumps(found))
         yield from pickle.loads(kept.read_bytes())
 

@@ -1,4 +1,4 @@
-"""Make the stored reference: scores of the exact posterior on prior curves (src/epochcast/data/exact_reference.json).
+"""Make the stored reference: scores of the exact posterior on prior curves (research/exact_reference.json).
 
     python research/make_exact_reference.py --cache CACHE --curves 300 --jobs 2
 
@@ -12,13 +12,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from epochcast.experiments.contenders import contenders
-from epochcast.experiments.harness import Store, Workers
-from epochcast.experiments.prior.comparison import Plan, compare
-from epochcast.experiments.prior.reference import FILE, Reference
-from epochcast.runtime.weights import write_atomically
+from exact_reference import FILE, Reference
 
-OUT = Path(__file__).parents[1] / "src" / "epochcast" / "data" / FILE
+from epochcast.experiments.contenders import contenders
+from epochcast.experiments.harness import Harness, Store, Workers
+from epochcast.experiments.prior.comparison import Plan, compare
+from epochcast.runtime.weights import write_atomically
 
 
 def main() -> None:
@@ -27,11 +26,11 @@ def main() -> None:
     parser.add_argument("--curves", type=int, default=300)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--cached", action="store_true", help="compute nothing: write what the cache holds")
-    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--out", type=Path, default=FILE)
     arguments = parser.parse_args()
     plan = Plan(contenders(["exact"]), curves=arguments.curves, sampled=arguments.curves)
     store = Store(arguments.cache / "prior.jsonl")
-    comparison = compare(plan, store, Workers(arguments.jobs), show_progress, arguments.cached)
+    comparison = compare(plan, Harness(store, Workers(arguments.jobs), show_progress, arguments.cached))
     reference = Reference.of(comparison)
     write_atomically(arguments.out, reference.to_json().encode())
     sys.stderr.write(f"\nwrote {reference.curves} curves to {arguments.out}\n")

@@ -13,13 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from halves import load_half
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from pages import filled, table
 
 from epochcast.benchmarks import CurveSet
 from epochcast.engines import load_engine
-from epochcast.experiments.real.halves import load_half
 from epochcast.experiments.real.scores import SHARES, CurveScores, score
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"

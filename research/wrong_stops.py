@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from epochcast.benchmarks import CurveSet, load
 from epochcast.curve import Array
 from epochcast.errors import InputError
-from epochcast.experiments.stopping.reach_table import Outlook, TaskRuns
+from epochcast.experiments.stopping.reach_table import ReachTable, TaskRuns
 from epochcast.experiments.stopping.selection import Limits, Pool, never, random_orders, regret, replay, speedup
 from epochcast.forecaster import Forecaster
 from epochcast.stopping.decision import MIN_SHARE, MIN_STEPS, too_early
@@ -49,9 +49,9 @@ class Task:
             runs = replace(TaskRuns.of(curves, task, most), untrained=None)
         except InputError:
             return cls._uneven(curves.of_task(task).sample(most), task, forecaster)
-        outlook = Outlook.of(forecaster, runs, (CONFIDENCE,))
+        reach_table = ReachTable.of(forecaster, runs, (CONFIDENCE,))
         table = np.full(runs.values.shape, np.inf)
-        table[:, outlook.checks - 1] = outlook.at(CONFIDENCE)
+        table[:, reach_table.checks - 1] = reach_table.at(CONFIDENCE)
         steps = np.broadcast_to(np.arange(1.0, runs.horizon + 1.0), runs.values.shape)
         return cls(runs.values, steps, np.full(len(runs), float(runs.horizon)), table, minimize)
 

@@ -13,8 +13,7 @@ import pytest
 
 from epochcast import Forecaster, Reason, Stopper
 from epochcast.errors import ConfigError, InputError
-from epochcast.integrations.base import StopperCallback
-from epochcast.integrations.names import metric_of
+from epochcast.integrations.base import StopperCallback, metric_of
 from epochcast.question import Engine, Question
 
 STEPS = 12  # of each training

@@ -5,12 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from epochcast.baselines import EmpiricalGp, LastValue, PowerLaw, load_baseline
+from epochcast.baselines import EmpiricalGp, LastValue, PowerLaw
 from epochcast.benchmarks import CurveSet, digits_bench
 from epochcast.curve import Curves
 from epochcast.distributions import Mixture
 from epochcast.engines import load_engine
-from epochcast.errors import InputError
 from epochcast.forecaster import Forecaster
 from epochcast.metric import Metric
 from epochcast.question import Engine, Question
@@ -180,11 +179,6 @@ def test_empirical_gp_asked_about_other_runs_forgets_the_context_before() -> Non
     engine.predict(replace(question, context=first))
     again = engine.predict(replace(question, context=second)).means
     np.testing.assert_array_equal(again, EmpiricalGp().predict(replace(question, context=second)).means)
-
-
-def test_unknown_baseline_is_an_error() -> None:
-    with pytest.raises(InputError, match="'first-value'"):
-        load_baseline("first-value")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -16,6 +16,7 @@ import pytest
 from epochcast.benchmarks import Collection, load
 from epochcast.benchmarks import json_stream as stream_module
 from epochcast.errors import InputError
+from epochcast.metric import Metric
 
 ACCURACIES = [10.0, 30.0, 50.0, 70.0]  # percentages; the first before training
 
@@ -53,7 +54,7 @@ def test_lcbench_json_becomes_shares_with_the_value_before_training_apart(tmp_pa
 
 def test_lcbench_json_gives_another_metric_when_asked(tmp_path: Path) -> None:
     path = write(tmp_path / "data_2k.json", lcbench())
-    (curves,) = load(path, metric="Train/val_cross_entropy").sets
+    (curves,) = load(path, monitor="Train/val_cross_entropy").sets
     assert curves.metrics[0].minimize
     np.testing.assert_allclose(curves.values[0], [1.5, 1.0, 0.9])
 
@@ -69,7 +70,7 @@ def test_lcbench_json_is_read_in_pieces_of_any_size(tmp_path: Path, monkeypatch:
 def test_lcbench_json_with_infinity_ends_the_curve_there(tmp_path: Path) -> None:
     run = {"log": {"epoch": [0, 1, 2, 3], "Train/val_cross_entropy": [2.0, 1.0, math.inf, 3.0]}, "config": {}}
     path = write(tmp_path / "data.json", {"adult": {"0": run}})
-    (curves,) = load(path, metric="Train/val_cross_entropy").sets
+    (curves,) = load(path, monitor="Train/val_cross_entropy").sets
     assert curves.lengths.tolist() == [1]
     assert curves.horizons.tolist() == [3.0]
 
@@ -338,12 +339,26 @@ def test_folder_of_logs_becomes_one_set_with_a_task_per_folder(tmp_path: Path) -
         for run in range(2):
             lines = ["epoch,loss,val_acc", *(f"{i},{1 / (i + 1)},{0.1 * i}" for i in range(1, 6))]
             write(tmp_path / task / f"run{run}.csv", "\n".join(lines))
-    found = load(tmp_path, metric="val_acc", kind="accuracy")
+    found = load(tmp_path, monitor="val_acc", metric="accuracy")
     (curves,) = found.sets
     assert curves.task_names == ("digits", "wine")
     assert len(curves) == 4
     with pytest.raises(InputError, match="val_f1"):
-        load(tmp_path, metric="val_f1", kind="accuracy")
+        load(tmp_path, monitor="val_f1", metric="accuracy")
+
+
+def test_former_names_of_the_arguments_are_taken_with_a_warning(tmp_path: Path) -> None:
+    write(tmp_path / "run.csv", "epoch,loss,val_acc\n1,0.9,0.2\n2,0.8,0.3\n")
+    now = load(tmp_path, monitor="val_acc", metric="accuracy")
+    with pytest.warns(DeprecationWarning, match="monitor="):
+        former = load(tmp_path, metric="val_acc", kind="accuracy")
+    assert (former.sets[0].metrics, former.format) == (now.sets[0].metrics, now.format)
+    with pytest.warns(DeprecationWarning, match="monitor='val_acc'"):
+        assert load(tmp_path, metric="val_acc").format == now.format
+    with pytest.raises(InputError, match="'accuracy' is not among"):  # a preset alone names the column too
+        load(tmp_path, metric="accuracy")
+    (column,) = load(tmp_path, metric=Metric.named("log_loss")).sets  # a Metric does not
+    assert [metric.name for metric in column.metrics] == ["log_loss"]
 
 
 def test_folder_of_collections_skips_the_broken_one(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_forecast_writes_a_plot(log, tmp_path):
     result = run("forecast", log, *arguments, "--plot", str(picture))
     assert result.returncode == 0, result.stderr
     assert picture.stat().st_size > 10_000
-    assert "what came" in result.stdout
+    assert "truth" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_demo_shows_forecasts_next_to_what_came():
     result = run("demo")
     assert result.returncode == 0, result.stderr
     assert "digits_mlp" in result.stdout
-    assert "what came" in result.stdout
+    assert "truth" in result.stdout
 
 
 def test_models_lists_every_shipped_model_and_shows_a_card():

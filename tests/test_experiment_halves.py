@@ -9,8 +9,11 @@ import pytest
 
 from epochcast.benchmarks import CurveSet
 from epochcast.errors import InputError
-from epochcast.experiments.real.halves import groups, in_choosing_half, load_half
 from epochcast.metric import Metric
+from tests.checkout import research
+
+halves = research("halves")
+groups, in_choosing_half, load_half = halves.groups, halves.in_choosing_half, halves.load_half
 
 DATA = Path(__file__).parents[1].parent / "shared" / "data" / "kinds"
 BRANCH = "ann0.2_slimpajama_llama_norm_nlayers12_nhead12_lr0.001_sched_wsd_warmup300_decay_{}_iter{}_seed0"
@@ -51,7 +54,7 @@ def test_few_groups_are_split_evenly() -> None:
 
 def test_half_of_an_unknown_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="choose or report"):
-        load_half(tmp_path, "both")  # type: ignore[arg-type]
+        load_half(tmp_path, "both")
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the development curves are not here")

@@ -8,7 +8,6 @@ import json
 import shutil
 import zlib
 from dataclasses import replace
-from importlib import resources
 
 import numpy as np
 import pytest
@@ -17,18 +16,18 @@ from typer.testing import CliRunner
 from epochcast.cli.commands import app
 from epochcast.errors import ConfigError, InputError
 from epochcast.experiments.contenders import Contender, chain_config, contenders, expanded
-from epochcast.experiments.harness import Store
+from epochcast.experiments.harness import Harness, Store
 from epochcast.experiments.prior import plots as prior_plots
 from epochcast.experiments.prior import scores as prior
 from epochcast.experiments.prior import tables as prior_tables
 from epochcast.experiments.prior.chains import LongChain
 from epochcast.experiments.prior.comparison import Comparison, Plan, Scored, compare
 from epochcast.experiments.prior.gallery import make_gallery
-from epochcast.experiments.prior.reference import FILE, Reference
 from epochcast.prior import paper
 from epochcast.question import Question
 from epochcast.runtime.weights import FOLDER, read_safetensors, write_safetensors
 from epochcast.sampling.mcmc import M1, M2, M3, McmcEngine
+from tests.checkout import research
 
 pytest.importorskip("emcee")
 
@@ -48,7 +47,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def comparison(plan, folder) -> Comparison:
-    return compare(plan, Store(folder / "prior.jsonl"))
+    return compare(plan, Harness(Store(folder / "prior.jsonl")))
 
 
 # The curves
@@ -173,7 +172,7 @@ def test_comparison_scores_are_those_of_the_engine(comparison, plan):
 
 
 def test_comparison_from_its_cache_alone_is_the_same(comparison, plan, folder):
-    again = compare(plan, Store(folder / "prior.jsonl"), cached_only=True)
+    again = compare(plan, Harness(Store(folder / "prior.jsonl"), cached_only=True))
     for before, after in zip(comparison.scored, again.scored, strict=True):
         assert np.array_equal(before.log_likelihood, after.log_likelihood, equal_nan=True)
         assert np.array_equal(before.seconds, after.seconds, equal_nan=True)
@@ -184,17 +183,17 @@ def test_comparison_stopped_in_the_middle_has_paired_results(comparison, plan, f
     networks = 2  # batches
     per_curve = 2 * 2  # two cutoffs; the network alone, and one chain for both settings
     (tmp_path / "prior.jsonl").write_text("".join(lines[: networks + 3 * per_curve + 1]))
-    partial = compare(plan, Store(tmp_path / "prior.jsonl"), cached_only=True)
+    partial = compare(plan, Harness(Store(tmp_path / "prior.jsonl"), cached_only=True))
     assert np.flatnonzero(partial.paired).tolist() == [0, 1, 2]
     assert {line.curves for line in prior_tables.lines(partial, NETWORK)} == {30, 3}  # the same at every cutoff
-    resumed = compare(plan, Store(tmp_path / "prior.jsonl"))
+    resumed = compare(plan, Harness(Store(tmp_path / "prior.jsonl")))
     for before, after in zip(comparison.scored, resumed.scored, strict=True):
         assert np.array_equal(before.log_likelihood, after.log_likelihood, equal_nan=True)
 
 
 def test_comparison_on_more_curves_reuses_those_of_fewer(comparison, plan, folder, tmp_path):
     shutil.copy(folder / "prior.jsonl", tmp_path / "prior.jsonl")
-    more = compare(replace(plan, curves=60, sampled=9), Store(tmp_path / "prior.jsonl"), cached_only=True)
+    more = compare(replace(plan, curves=60, sampled=9), Harness(Store(tmp_path / "prior.jsonl"), cached_only=True))
     assert np.array_equal(more.at(comparison.labels[1], 10).known[:9], [True] * 8 + [False])
 
 
@@ -292,7 +291,7 @@ def test_pictures_hold_a_panel_per_cutoff_and_per_curve(comparison, plan, folder
     pytest.importorskip("matplotlib")
     assert len(prior_plots.cost_against_quality(comparison, NETWORK).axes) == 2
     assert len(prior_plots.gap_to_reference(comparison, NETWORK).axes) == 4
-    gallery = make_gallery(plan.only([NETWORK, f"mcmc-pp {TINY[0]}"]), Store(folder / "prior.jsonl"), curves=2)
+    gallery = make_gallery(plan.only([NETWORK, f"mcmc-pp {TINY[0]}"]), Harness(Store(folder / "prior.jsonl")), curves=2)
     assert len(prior_plots.forecasts_of_curves(gallery).axes) == 2 * 2
     low, median, high = gallery.at(NETWORK, 1, 40)
     assert len(median) == 60
@@ -303,12 +302,16 @@ def test_pictures_hold_a_panel_per_cutoff_and_per_curve(comparison, plan, folder
 # The stored reference
 
 
+def reference_class():
+    return research("exact_reference").Reference
+
+
 def test_reference_holds_the_leading_curves_and_comes_back_from_its_file():
     made = made_up({"exact": -0.1, NETWORK: -0.2})
     scored = [replace(s, diagnostics={"disagreement": np.full(200, 0.01)}) for s in made.scored]
-    reference = Reference.of(replace(made, scored=scored))
+    reference = reference_class().of(replace(made, scored=scored))
     assert reference.curves == 90
-    assert Reference.from_json(reference.to_json()) == reference
+    assert type(reference).from_json(reference.to_json()) == reference
     assert json.loads(reference.to_json())["cutoffs"] == [10, 80]
     with pytest.raises(InputError, match="no longer draws"):
         reference.draw()  # the made-up plan names seed 0, its curves are of seed 1
@@ -318,7 +321,7 @@ def test_reference_holds_the_leading_curves_and_comes_back_from_its_file():
 def test_reference_measures_an_engine_in_nats():
     made = made_up({"exact": -0.1, NETWORK: -0.2})
     scored = [replace(s, diagnostics={"disagreement": np.full(200, 0.01)}) for s in made.scored]
-    reference = replace(Reference.of(replace(made, scored=scored)), seed=1)
+    reference = replace(reference_class().of(replace(made, scored=scored)), seed=1)
     engine = contenders([NETWORK])[0].build()
     expected = prior.score(engine, reference.draw(), 0.8, np.random.default_rng(0)).log_likelihood
     gaps = reference.gaps(engine)
@@ -330,13 +333,11 @@ def test_reference_of_nothing_is_refused():
     made = made_up({"exact": -0.1, NETWORK: -0.2})
     unknown = [replace(s, log_likelihood=s.log_likelihood * np.nan) for s in made.scored]
     with pytest.raises(InputError, match="first curve"):
-        Reference.of(replace(made, scored=unknown))
+        reference_class().of(replace(made, scored=unknown))
 
 
-def test_reference_that_ships_fits_its_curves_and_its_two_runs_agree():
-    if not (resources.files("epochcast.data") / FILE).is_file():
-        pytest.skip("not made yet: research/make_exact_reference.py")
-    reference = Reference.load()
+def test_reference_that_is_stored_fits_its_curves_and_its_two_runs_agree():
+    reference = reference_class().load()
     assert len(reference.draw().noisy) == reference.curves == len(reference.log_likelihood)
     assert np.mean(reference.disagreement) < 0.02
     oracle = paper.oracle_scores(reference.draw())

@@ -17,6 +17,7 @@ from epochcast.cli.commands import app
 from epochcast.distributions import Bars, Distribution, Mixture
 from epochcast.errors import InputError
 from epochcast.experiments import harness
+from epochcast.experiments.contenders import contenders
 from epochcast.experiments.crps import crps
 from epochcast.experiments.real import report as real_report
 from epochcast.experiments.real import rows as real_rows
@@ -194,23 +195,23 @@ def test_study_in_chunks_equals_the_whole(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_study_with_a_store_computes_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     collections = real_study.prepared(digits_bench(), small_plan())
-    first = real_study.run(collections, small_plan(), harness.Store(tmp_path / "scores.jsonl"))
+    first = real_study.run(collections, small_plan(), harness.Harness(harness.Store(tmp_path / "scores.jsonl")))
     monkeypatch.setattr(real_study, "score_item", None)
-    again = real_study.run(collections, small_plan(), harness.Store(tmp_path / "scores.jsonl"))
+    again = real_study.run(collections, small_plan(), harness.Harness(harness.Store(tmp_path / "scores.jsonl")))
     for one, other in zip(first, again, strict=True):
         np.testing.assert_array_equal(one.scores.log_likelihood, other.scores.log_likelihood)
 
 
 def test_study_key_changes_with_curves_cutoff_and_engine() -> None:
-    curves = digits_bench().sample(3)
-    entrants = real_study.entrants(small_plan())
-    item = real_study._Item(entrants[0], curves, 0.2, 0)
+    part = real_study._Part(np.arange(3), digits_bench().sample(3))
+    entrants = contenders(small_plan().engines)
+    item = real_study._Item(entrants[0], part, 0.2, 0)
     others = [
-        replace(item, curves=digits_bench("log_loss").sample(3)),
+        replace(item, part=replace(part, curves=digits_bench("log_loss").sample(3))),
         replace(item, share=0.4),
         replace(item, entrant=entrants[1]),
         replace(item, seed=1),
-        replace(item, past=digits_bench("log_loss").sample(3)),
+        replace(item, part=replace(part, past=digits_bench("log_loss").sample(3))),
     ]
     assert len({item.key, *(other.key for other in others)}) == 6
     assert replace(item).key == item.key
@@ -229,7 +230,7 @@ def test_samplers_get_few_curves_that_every_engine_scored() -> None:
     plan = small_plan(engines=("last-value", "exact"), curves=24, sampler_curves=2, shares=(0.2,))
     rows = real_study.sampler_rows(real_study.prepared(digits_bench(), plan)[0], plan)
     assert len(rows) == 2
-    assert [entrant.sampled for entrant in real_study.entrants(plan)] == [False, True]
+    assert [entrant.sampled for entrant in contenders(plan.engines)] == [False, True]
 
 
 @pytest.mark.slow

@@ -16,8 +16,8 @@ from epochcast.cli.commands import app
 from epochcast.distributions import Mixture
 from epochcast.errors import InputError
 from epochcast.experiments.contenders import Contender
-from epochcast.experiments.harness import Store
-from epochcast.experiments.stopping.reach_table import Outlook, TaskRuns
+from epochcast.experiments.harness import Harness, Store
+from epochcast.experiments.stopping.reach_table import ReachTable, TaskRuns
 from epochcast.experiments.stopping.replay import (
     BASELINE,
     CONFIDENCES,
@@ -38,7 +38,7 @@ from epochcast.experiments.stopping.selection import (
     replay,
     speedup,
 )
-from epochcast.experiments.stopping.study import Source, collections_in, run, tasks_of
+from epochcast.experiments.stopping.study import Source, run, tasks_of
 from epochcast.forecaster import Forecaster
 from epochcast.metric import Metric
 from epochcast.question import Engine, Question
@@ -143,11 +143,11 @@ def real_rule(rule: Rule, metric: Metric, engine: Drift) -> StoppingRule:
 def test_replay_spends_and_finds_what_the_real_rule_does_in_a_loop(rule: Rule, metric: Metric) -> None:
     engine = Drift(-0.005 if metric.minimize else 0.005)  # in the metric's own space, which has no transform
     runs = task(with_breakdowns(saturating_runs()), metric)
-    outlook = Outlook.of(Forecaster.around(engine), runs, (0.9, 0.95))
+    reach_table = ReachTable.of(Forecaster.around(engine), runs, (0.9, 0.95))
     pool = Pool.of(runs.values, metric.minimize)
     orders = random_orders(len(runs), 4, np.random.default_rng(1))
     budget = 8 * HORIZON
-    replayed = replay(pool, rule.limits(pool, outlook), orders, budget)
+    replayed = replay(pool, rule.limits(pool, reach_table), orders, budget)
     for i, order in enumerate(orders):
         line, stopped, wrong = real_search(real_rule(rule, metric, engine), runs.values, order, budget)
         assert replayed.best[i].tolist() == line
@@ -158,9 +158,9 @@ def test_replay_spends_and_finds_what_the_real_rule_does_in_a_loop(rule: Rule, m
 def test_replay_of_the_streaming_network_stops_where_a_real_stopper_does() -> None:
     runs = TaskRuns("made", "loss", 1.2 - saturating_runs(6, seed=2), Metric.named("log_loss"), np.full(6, 1.3))
     forecaster = Forecaster("stream")
-    outlook = Outlook.of(forecaster, runs, (0.95,))
+    reach_table = ReachTable.of(forecaster, runs, (0.95,))
     pool = Pool.of(runs.values, minimize=True)
-    limits = Rule("fine", 0.95, 2, stop_leader=False).limits(pool, outlook)
+    limits = Rule("fine", 0.95, 2, stop_leader=False).limits(pool, reach_table)
     stops = set()
     for number, values in enumerate(runs.values):
         for best in (0.4, 0.6):
@@ -288,22 +288,22 @@ def test_task_result_holds_every_rule_of_the_paper_as_plain_json() -> None:
 
 def test_false_stops_grow_as_the_confidence_falls() -> None:
     runs = task(saturating_runs(60, seed=7))
-    outlook = Outlook.of(Forecaster.around(Drift(scale=0.02)), runs, (0.6, 0.9, 0.999))
+    reach_table = ReachTable.of(Forecaster.around(Drift(scale=0.02)), runs, (0.6, 0.9, 0.999))
     pool = Pool.of(runs.values, minimize=False)
     orders = random_orders(60, 20, np.random.default_rng(0))
     shares = []
     for confidence in (0.6, 0.9, 0.999):
-        replayed = replay(pool, Rule("fine", confidence, 2).limits(pool, outlook), orders, 10 * HORIZON)
+        replayed = replay(pool, Rule("fine", confidence, 2).limits(pool, reach_table), orders, 10 * HORIZON)
         shares.append(replayed.wrong.sum() / replayed.runs.sum())
     assert shares[0] > shares[1] > shares[2]
 
 
 def test_runs_longer_than_a_model_reads_are_checked_at_every_second_step() -> None:
     runs = task(saturating_runs(3, horizon=150))
-    outlook = Outlook.of(Forecaster("stream"), runs, (0.95,))
-    assert outlook.checks.tolist() == list(range(2, 150, 2))
-    assert outlook.reach.shape == (1, 3, 74)
-    assert np.isfinite(outlook.reach).all()
+    reach_table = ReachTable.of(Forecaster("stream"), runs, (0.95,))
+    assert reach_table.checks.tolist() == list(range(2, 150, 2))
+    assert reach_table.reach.shape == (1, 3, 74)
+    assert np.isfinite(reach_table.reach).all()
 
 
 def test_task_runs_with_unequal_steps_raise_an_error_that_names_the_task() -> None:
@@ -319,23 +319,32 @@ def test_task_runs_measured_every_few_steps_are_those_of_every_step() -> None:
     np.testing.assert_array_equal(TaskRuns.of(coarse, "coarse").values, values)
 
 
+def sets_in(data: Path) -> list[CurveSet]:
+    return [curves for found in Source(data).read() for curves in found.sets]
+
+
 def test_study_started_again_takes_finished_tasks_from_the_store(data: Path, tmp_path: Path) -> None:
     settings = Settings(orders=3, budget=3)
-    tasks = tasks_of(collections_in(data), settings)
+    tasks = tasks_of(sets_in(data), settings)
     path = tmp_path / "cache.jsonl"
-    first = run(tasks[:2], "stream", settings, Store(path))
+    first = run(tasks[:2], "stream", settings, Harness(Store(path)))
     done: list[tuple[int, int]] = []
-    again = run(tasks, "stream", settings, Store(path), progress=lambda *seen: done.append(seen))
+    again = run(tasks, "stream", settings, Harness(Store(path), progress=lambda *seen: done.append(seen)))
     assert done[0] == (2, 3)
     assert [a.rows for a in again[:2]] == [b.rows for b in first]
     other: list[tuple[int, int]] = []
-    run(tasks[:1], "stream", Settings(orders=4, budget=3), Store(path), progress=lambda *seen: other.append(seen))
+    run(
+        tasks[:1],
+        "stream",
+        Settings(orders=4, budget=3),
+        Harness(Store(path), progress=lambda *seen: other.append(seen)),
+    )
     assert other[0] == (0, 1)  # other settings are not the same result
 
 
 def test_report_averages_tasks_and_names_every_benchmark(data: Path, tmp_path: Path) -> None:
     settings = Settings(orders=3, budget=3)
-    results = run(tasks_of(collections_in(data), settings), "stream", settings)
+    results = run(tasks_of(sets_in(data), settings), "stream", settings)
     found = {(item.benchmark, item.rule, item.confidence): item for item in summaries(results)}
     fine = found["lcbench", "fine", 0.95]
     gains = [
@@ -405,7 +414,7 @@ def test_command_replays_logs_with_the_options_of_evaluate_real(
     assert plain["runs"] >= 4.0
     assert "search: 4 runs of 1 task used" in result.stderr
     assert (short in result.stderr) if short else ("end before" not in result.stderr)
-    assert TaskRuns.of(Source(logs, metric="val_acc", horizon=horizon).read()[0].sets[0], "search").horizon == horizon
+    assert TaskRuns.of(Source(logs, monitor="val_acc", horizon=horizon).read()[0].sets[0], "search").horizon == horizon
 
 
 def test_command_with_a_horizon_for_a_collection_is_refused(data: Path) -> None:

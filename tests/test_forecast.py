@@ -312,7 +312,7 @@ def test_plot_draws_the_fan_and_the_truth(tmp_path):
     ax = ec.forecast(RISING[:10], 60, "accuracy").plot(truth=RISING)
     ax.figure.savefig(tmp_path / "fan.png")
     assert (tmp_path / "fan.png").stat().st_size > 10_000
-    assert "what came" in [text.get_text() for text in ax.get_legend().get_texts()]
+    assert "truth" in [text.get_text() for text in ax.get_legend().get_texts()]
 
 
 # What strangers' runs and arguments brought up -----------------------------------------------------------------------

@@ -18,8 +18,7 @@ import numpy as np
 import pytest
 
 from epochcast.errors import ConfigError, EpochcastError, InputError, MissingExtraError
-from epochcast.experiments import harness
-from epochcast.experiments.harness import Store, Workers, fingerprint
+from epochcast.experiments.harness import Harness, Store, Workers, fingerprint
 
 
 def square(item: float) -> dict[str, float]:
@@ -75,45 +74,45 @@ def items(count: int) -> dict[str, int]:
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_run_returns_the_results_of_all_items_in_order(jobs):
-    report = harness.run(square, {"b": 3.0, "a": 2.0}, workers=Workers(jobs))
+    report = Harness(workers=Workers(jobs)).run(square, {"b": 3.0, "a": 2.0})
     assert list(report.results.items()) == [("b", {"square": 9.0}), ("a", {"square": 4.0})]
     assert report.demand() == report.results
 
 
 def test_run_with_two_jobs_computes_in_other_processes(tmp_path):
-    report = harness.run(partial(square_and_note, tmp_path), items(4), workers=Workers(2))
+    report = Harness(workers=Workers(2)).run(partial(square_and_note, tmp_path), items(4))
     assert os.getpid() not in {result["process"] for result in report.results.values()}
 
 
 def test_run_of_no_items_returns_nothing():
-    assert harness.run(square, {}).results == {}
+    assert Harness().run(square, {}).results == {}
 
 
 def test_run_with_a_store_computes_only_what_is_missing(tmp_path):
     function = partial(square_and_note, tmp_path)
-    first = harness.run(function, items(3), Store(tmp_path / "s.jsonl"))
-    second = harness.run(function, items(5), Store(tmp_path / "s.jsonl"))
+    first = Harness(Store(tmp_path / "s.jsonl")).run(function, items(3))
+    second = Harness(Store(tmp_path / "s.jsonl")).run(function, items(5))
     assert calls(tmp_path) == [0, 1, 2, 3, 4]
     assert {key: second.results[key] for key in first.results} == first.results
 
 
 def test_run_returns_fresh_results_as_stored_ones_come_back(tmp_path):
-    fresh = harness.run(numbers, {"k": 7}, Store(tmp_path / "s.jsonl")).results
-    stored = harness.run(numbers, {"k": 7}, Store(tmp_path / "s.jsonl")).results
+    fresh = Harness(Store(tmp_path / "s.jsonl")).run(numbers, {"k": 7}).results
+    stored = Harness(Store(tmp_path / "s.jsonl")).run(numbers, {"k": 7}).results
     assert fresh == stored == {"k": {"scalar": 0.5, "whole": 7, "list": [0.0, 1.0, 2.0], "worst": -np.inf}}
     assert type(fresh["k"]["list"]) is list
 
 
 def test_run_reports_progress_counting_stored_items(tmp_path):
-    harness.run(square, items(2), Store(tmp_path / "s.jsonl"))
+    Harness(Store(tmp_path / "s.jsonl")).run(square, items(2))
     seen: list[tuple[int, int]] = []
-    harness.run(square, items(4), Store(tmp_path / "s.jsonl"), progress=lambda *at: seen.append(at))
+    Harness(Store(tmp_path / "s.jsonl"), progress=lambda *at: seen.append(at)).run(square, items(4))
     assert seen == [(2, 4), (3, 4), (4, 4)]
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_run_with_items_the_library_refuses_reports_them_and_keeps_the_rest(jobs, tmp_path):
-    report = harness.run(refuse_odd, items(4), Store(tmp_path / "s.jsonl"), Workers(jobs))
+    report = Harness(Store(tmp_path / "s.jsonl"), Workers(jobs)).run(refuse_odd, items(4))
     assert list(report.results) == ["item-0", "item-2"]
     assert report.failures.keys() == {"item-1", "item-3"}
     assert "InputError: 1 is odd" in report.failures["item-1"]
@@ -126,12 +125,12 @@ def test_run_with_items_the_library_refuses_reports_them_and_keeps_the_rest(jobs
 def test_run_with_a_mistake_in_the_function_raises_it_and_keeps_what_was_done(jobs, tmp_path):
     path = tmp_path / "s.jsonl"
     with pytest.raises(ZeroDivisionError):
-        harness.run(partial(divide_by_zero_after_the_first_result, path), items(6), Store(path), Workers(jobs))
+        Harness(Store(path), Workers(jobs)).run(partial(divide_by_zero_after_the_first_result, path), items(6))
     assert "item-0" in Store(path)
 
 
 def test_run_with_a_worker_killed_loses_nothing(tmp_path):
-    report = harness.run(partial(die_at_three_once, tmp_path), items(8), Store(tmp_path / "s.jsonl"), Workers(2))
+    report = Harness(Store(tmp_path / "s.jsonl"), Workers(2)).run(partial(die_at_three_once, tmp_path), items(8))
     assert [result["square"] for result in report.demand().values()] == [i**2 for i in range(8)]
     again = [i for i in range(8) if calls(tmp_path).count(i) > 1]
     assert 3 in again
@@ -139,7 +138,7 @@ def test_run_with_a_worker_killed_loses_nothing(tmp_path):
 
 
 def test_run_with_an_item_that_always_kills_its_worker_reports_that_item_alone(tmp_path):
-    report = harness.run(partial(always_die_at_three, tmp_path), items(8), workers=Workers(2))
+    report = Harness(workers=Workers(2)).run(partial(always_die_at_three, tmp_path), items(8))
     assert report.failures == {"item-3": "its worker died twice"}
     assert len(report.results) == 7
     assert calls(tmp_path).count(3) == 2
@@ -156,13 +155,13 @@ def test_run_killed_in_the_middle_goes_on_where_it_was(tmp_path):
             os.kill(os.getpid(), signal.SIGKILL)
         return {"value": item}
 
-    harness.run(work, {f"item-{i}": i for i in range(8)}, harness.Store(Path(sys.argv[1])))
+    harness.Harness(harness.Store(Path(sys.argv[1]))).run(work, {f"item-{i}": i for i in range(8)})
     """
     path = tmp_path / "s.jsonl"
     process = subprocess.run([sys.executable, "-c", textwrap.dedent(script), str(path)], timeout=60)
     assert process.returncode == -signal.SIGKILL
     assert len(Store(path)) == 5
-    report = harness.run(partial(square_and_note, tmp_path), items(8), Store(path))
+    report = Harness(Store(path)).run(partial(square_and_note, tmp_path), items(8))
     assert calls(tmp_path) == [5, 6, 7]
     assert len(report.results) == 8
 

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from epochcast.errors import InputError
-from epochcast.experiments import harness
-from epochcast.experiments.harness import Store, Workers
+from epochcast.experiments.harness import Harness, Store, Workers
 
 ray = pytest.importorskip("ray")
 cluster_utils = pytest.importorskip("ray.cluster_utils")
@@ -84,22 +83,22 @@ def on(cluster) -> Workers:
 
 def test_run_on_a_cluster_uses_both_nodes_and_goes_on_from_the_store(cluster, tmp_path):
     store = tmp_path / "s.jsonl"
-    report = harness.run(partial(note, tmp_path), ITEMS, Store(store), on(cluster))
+    report = Harness(Store(store), on(cluster)).run(partial(note, tmp_path), ITEMS)
     assert [result["square"] for result in report.demand().values()] == [i**2 for i in range(12)]
     assert len({result["node"] for result in report.results.values()}) == 2
-    again = harness.run(partial(note, tmp_path), ITEMS, Store(store), on(cluster))
+    again = Harness(Store(store), on(cluster)).run(partial(note, tmp_path), ITEMS)
     assert again.results == report.results
     assert all(attempts(tmp_path, i) == 1 for i in range(12))
 
 
 def test_run_on_a_cluster_with_a_worker_killed_repeats_only_its_item(cluster, tmp_path):
-    report = harness.run(partial(die_at_five_once, tmp_path), ITEMS, Store(tmp_path / "s.jsonl"), on(cluster))
+    report = Harness(Store(tmp_path / "s.jsonl"), on(cluster)).run(partial(die_at_five_once, tmp_path), ITEMS)
     assert [result["square"] for result in report.demand().values()] == [i**2 for i in range(12)]
     assert [attempts(tmp_path, i) for i in range(12)] == [2 if i == 5 else 1 for i in range(12)]
 
 
 def test_run_on_a_cluster_with_an_item_that_always_kills_reports_that_item_alone(cluster, tmp_path):
-    report = harness.run(partial(always_die_at_five, tmp_path), ITEMS, workers=on(cluster))
+    report = Harness(workers=on(cluster)).run(partial(always_die_at_five, tmp_path), ITEMS)
     assert report.failures.keys() == {"item-5"}
     assert "died twice" in report.failures["item-5"]
     assert len(report.results) == 11
@@ -107,10 +106,10 @@ def test_run_on_a_cluster_with_an_item_that_always_kills_reports_that_item_alone
 
 
 def test_run_on_a_cluster_reports_refused_items_and_raises_mistakes(cluster):
-    report = harness.run(refuse, {"a": 1}, workers=on(cluster))
+    report = Harness(workers=on(cluster)).run(refuse, {"a": 1})
     assert report.failures == {"a": "InputError: 1 is refused"}
     with pytest.raises(ZeroDivisionError):
-        harness.run(fail, {"a": 1}, workers=on(cluster))
+        Harness(workers=on(cluster)).run(fail, {"a": 1})
 
 
 def test_run_on_a_cluster_that_loses_a_node_finishes_on_the_other(cluster, tmp_path):
@@ -124,7 +123,7 @@ def test_run_on_a_cluster_that_loses_a_node_finishes_on_the_other(cluster, tmp_p
             removed.append(done)
             cluster.remove_node(node, allow_graceful=False)
 
-    report = harness.run(partial(note, tmp_path), ITEMS, workers=workers, progress=remove_it)
+    report = Harness(workers=workers, progress=remove_it).run(partial(note, tmp_path), ITEMS)
     assert removed
     assert len(report.demand()) == 12
     assert sum(attempts(tmp_path, i) for i in range(12)) <= 13  # at most the one that was under way there
@@ -137,6 +136,6 @@ def test_comparison_on_a_cluster_equals_the_one_in_this_process(cluster):
 
     chain = "nsamples=20:nwalkers=26:burn_in=0"
     plan = Plan(contenders(["lcpfn", "mcmc-pp"], [chain]), curves=6, sampled=3, shares=(0.1, 0.4))
-    here, there = compare(plan), compare(plan, workers=on(cluster))
+    here, there = compare(plan), compare(plan, Harness(workers=on(cluster)))
     for expected, found in zip(here.scored, there.scored, strict=True):
         np.testing.assert_allclose(found.log_likelihood, expected.log_likelihood, rtol=1e-6)

@@ -12,8 +12,8 @@ import pytest
 
 from epochcast import Forecaster, Metric, Patience, Reason, Stopper
 from epochcast.errors import ConfigError, InputError, MissingExtraError
-from epochcast.integrations.base import StopperCallback, harmless, newest
-from epochcast.integrations.names import metric_by_name, metric_of
+from epochcast.integrations.base import StopperCallback, harmless, metric_of, newest
+from epochcast.naming import metric_by_name
 
 FRAMEWORKS = ("lightning", "keras", "transformers", "xgboost", "lightgbm", "catboost", "skorch")
 POOR = [0.11, 0.12, 0.11, 0.12, 0.12, 0.11]

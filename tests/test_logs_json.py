@@ -51,7 +51,7 @@ class TestJsonLines:
 
     def test_ray_result_has_training_iteration_as_step(self, tmp_path: Path) -> None:
         run = read(tmp_path, '{"acc": 0.5, "training_iteration": 1, "config": {"lr": 0.1}}\n', "result.json")
-        assert (run.kind, run.step_name) == ("jsonl", "training_iteration")
+        assert (run.format, run.step_name) == ("jsonl", "training_iteration")
 
     @pytest.mark.parametrize("word", ["NaN", '"NaN"', '"nan"'])
     def test_nan_as_number_or_word_is_kept(self, tmp_path: Path, word: str) -> None:
@@ -102,7 +102,7 @@ class TestJsonLines:
 class TestTrainerState:
     def test_state_gives_every_metric_over_steps(self, tmp_path: Path) -> None:
         run = read(tmp_path, json.dumps(STATE), "trainer_state.json")
-        assert (run.kind, run.step_name) == ("transformers", "step")
+        assert (run.format, run.step_name) == ("transformers", "step")
         assert lengths(run) == {"grad_norm": 1, "learning_rate": 1, "loss": 1, "eval_acc": 3, "eval_loss": 3}
         assert run.metrics["eval_acc"].steps.tolist() == [8, 16, 24]
         assert math.isnan(run.metrics["eval_loss"].values[1])
@@ -121,7 +121,7 @@ class TestTrainerState:
         assert read_runs(path, step_column="epoch")[0].metrics["eval_acc"].steps.tolist() == [1, 2, 3]
 
     def test_state_under_another_name_is_recognised(self, tmp_path: Path) -> None:
-        assert read(tmp_path, json.dumps(STATE, indent=2), "copy.json").kind == "transformers"
+        assert read(tmp_path, json.dumps(STATE, indent=2), "copy.json").format == "transformers"
 
     @pytest.mark.parametrize("indent", [None, 2])
     def test_state_cut_inside_its_last_entry_gives_the_entries_before_it(

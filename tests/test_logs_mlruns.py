@@ -41,7 +41,7 @@ class TestStore:
         folder = make_run(tmp_path / "mlruns", "a1", {"loss": lines([2.0, 1.0]), "val/acc": lines([0.5, 0.6, 0.7])})
         findings = read_runs(tmp_path)
         (run,) = findings
-        assert (run.name, run.kind, run.path) == ("mlruns/digits/mlp", "mlflow", folder)
+        assert (run.name, run.format, run.path) == ("mlruns/digits/mlp", "mlflow", folder)
         assert run.step_name == "step"
         assert run.metrics["val/acc"].steps.tolist() == [1, 2, 3]
         assert run.metrics["loss"].values.tolist() == [2.0, 1.0]

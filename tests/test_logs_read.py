@@ -36,7 +36,7 @@ def logs(tmp_path: Path) -> Path:
 class TestDirectories:
     def test_directory_gives_one_run_per_log_sorted_by_path(self, logs: Path) -> None:
         runs = read_runs(logs)
-        assert [(run.name, run.kind) for run in runs] == [
+        assert [(run.name, run.format) for run in runs] == [
             ("a/log.jsonl", "jsonl"),
             ("b/version_0/metrics.csv", "csv"),
             ("c.tsv", "csv"),
@@ -55,9 +55,9 @@ class TestDirectories:
         assert f"left out {logs / 'people.csv'}: " in text
 
     def test_kinds_limit_what_is_read(self, logs: Path) -> None:
-        assert [run.kind for run in read_runs(logs, kinds=["jsonl"])] == ["jsonl"]
-        with pytest.raises(InputError, match=r"kinds=\['neptune'\] is unknown"):
-            read_runs(logs, kinds=["neptune"])  # type: ignore[list-item]
+        assert [run.format for run in read_runs(logs, formats=["jsonl"])] == ["jsonl"]
+        with pytest.raises(InputError, match=r"formats=\['neptune'\] is unknown"):
+            read_runs(logs, formats=["neptune"])  # type: ignore[list-item]
 
     def test_directory_without_logs_gives_no_runs(self, tmp_path: Path) -> None:
         findings = read_runs(tmp_path)
@@ -126,7 +126,7 @@ class TestDirectories:
         before = read_runs(logs)
         monkeypatch.setattr(jsonl, "parse", broken)
         after = read_runs(logs)
-        assert [run.name for run in after] == [run.name for run in before if run.kind != "jsonl"]
+        assert [run.name for run in after] == [run.name for run in before if run.format != "jsonl"]
         assert any("ZeroDivisionError: surprise" in skipped.reason for skipped in after.skipped)
 
 

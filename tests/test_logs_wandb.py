@@ -95,7 +95,7 @@ class TestRealFile:
     def test_file_of_the_client_gives_its_metrics_by_epoch(self, tmp_path: Path) -> None:
         path = write(tmp_path, stored())
         (run,) = read_runs(tmp_path)
-        assert (run.name, run.kind, run.path) == ("wandb/mlp", "wandb", path.parent)
+        assert (run.name, run.format, run.path) == ("wandb/mlp", "wandb", path.parent)
         assert run.step_name == "epoch"
         assert sorted(run.metrics) == ["train/loss", "val_acc"]
         assert run.metrics["train/loss"].values.tolist() == [1, 0.5, 0.25, 0.125, 0.0625, 0.03125]
@@ -214,7 +214,7 @@ class TestRuns:
         assert len(read_runs(tmp_path)) == 1
         (files.parent / "run-abcd1234.wandb").unlink()
         (run,) = read_runs(tmp_path)
-        assert (run.name, run.kind) == (f"wandb/{FOLDER}", "wandb")
+        assert (run.name, run.format) == (f"wandb/{FOLDER}", "wandb")
         assert (run.metrics["acc"].steps.tolist(), run.metrics["acc"].values.tolist()) == ([9], [0.75])
         assert sorted(run.metrics) == ["acc", "train/loss"]
         assert "newest value" in run.notes[0]
@@ -225,7 +225,7 @@ class TestRuns:
         (files / "wandb-history.jsonl").write_text('{"_step": 0, "acc": 0.5}\n{"_step": 1, "acc": 0.6}\n')
         (files / "wandb-summary.json").write_text('{"_step": 1, "acc": 0.6}')
         (run,) = read_runs(tmp_path)
-        assert (run.kind, run.metrics["acc"].values.tolist()) == ("jsonl", [0.5, 0.6])
+        assert (run.format, run.metrics["acc"].values.tolist()) == ("jsonl", [0.5, 0.6])
 
 
 class TestOtherFiles:

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from epochcast.benchmarks.metric_names import metric_from
-from epochcast.integrations import names
+from epochcast.integrations import base
 from epochcast.metric import Metric
 from epochcast.naming import metric_by_name
 
@@ -42,6 +42,6 @@ def test_name_with_a_percent_sign_measures_percentages() -> None:
 
 
 def test_name_has_one_answer_for_callbacks_and_collections() -> None:
-    assert names.metric_by_name is metric_by_name
+    assert base.metric_by_name is metric_by_name
     mean_squared = metric_from("mean_squared_error")
     assert (mean_squared.minimize, mean_squared.hard) == (True, (0.0, math.inf))

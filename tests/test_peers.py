@@ -17,7 +17,6 @@ from epochcast.benchmarks import CurveSet, digits_bench
 from epochcast.curve import Array, Curves
 from epochcast.distributions import Bars, Mixture
 from epochcast.experiments.harness import Store
-from epochcast.experiments.quantiles import Quantiles
 from epochcast.experiments.real.scores import CurveScores, score
 from epochcast.metric import Metric
 from epochcast.question import Question
@@ -438,6 +437,6 @@ def test_script_keeps_a_page_with_results_that_it_does_not_have(monkeypatch: pyt
 
 
 def test_point_forecasts_are_single_quantiles() -> None:
-    point = research("peers.engine").PointPeer
+    point, quantiles = research("peers.engine").PointPeer, research("peers.quantiles").Quantiles
     assert point.levels.tolist() == [0.5]
-    assert Quantiles(point.levels, np.array([[0.3]])).icdf(0.9)[0] == 0.3
+    assert quantiles(point.levels, np.array([[0.3]])).icdf(0.9)[0] == 0.3

@@ -98,7 +98,7 @@ def reference() -> Reference:
 def raw() -> np.ndarray:
     """Parameters straight from their laws, before any curve is rejected."""
     rng = np.random.default_rng(40)
-    return np.stack([law.sample(2 * DRAWS, rng) for law in paper.LAWS.values()], axis=-1)
+    return paper.draw_parameters(2 * DRAWS, rng).T
 
 
 # The laws of the parameters ----------------------------------------------------------------------------------------

@@ -11,10 +11,12 @@ from epochcast.benchmarks import CurveSet
 from epochcast.distributions import Array, Mixture
 from epochcast.errors import InputError
 from epochcast.experiments.crps import crps
-from epochcast.experiments.quantiles import Quantiles
 from epochcast.experiments.real.scores import score
 from epochcast.metric import Metric
 from epochcast.question import Engine, Question
+from tests.checkout import research
+
+Quantiles = research("peers.quantiles").Quantiles
 
 LEVELS = np.arange(1, 20) / 20.0
 

@@ -16,8 +16,8 @@ from epochcast.baselines import LastValue
 from epochcast.baselines.tails import SMALLEST_SCALE
 from epochcast.curve import Array, Lengths
 from epochcast.distributions import Mixture
-from epochcast.experiments.quantiles import Quantiles
 from epochcast.question import Engine, Question
+from peers.quantiles import Quantiles
 from peers.series import Series
 
 LEVELS = np.arange(1, 40) / 40.0  # quantiles asked for: 0.025, 0.05, ..., 0.975

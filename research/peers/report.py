@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from epochcast.curve import Array
-from epochcast.experiments.real.rows import mean_and_error
+from epochcast.experiments.estimate import Estimate
 from epochcast.experiments.real.scores import CurveScores
 from peers.study import PeerScores
 
@@ -52,7 +52,7 @@ class Pair:
     def gain(self, score: Score) -> tuple[float, float]:
         """How much better than the first one, on average, and the standard error of that."""
         own, first = self.values(score)
-        return mean_and_error(score.gain * (own - first))
+        return Estimate.of(score.gain * (own - first))
 
     def has(self, score: Score) -> bool:
         """Whether the engine has this score: a forecast of quantiles has no log-likelihood."""
@@ -174,7 +174,7 @@ def _cell(pair: Pair, score: Score, first: str) -> str:
     """The mean over curves, and the standard error of its difference to the first engine's (or of its own mean)."""
     if not pair.has(score):
         return _NOTHING
-    mean, error = mean_and_error(pair.values(score)[0])
+    mean, error = Estimate.of(pair.values(score)[0])
     if pair.engine == first:
         return f"{_short(mean)} ± {_short(error)}"
     _, error = pair.gain(score)

@@ -101,5 +101,5 @@ def run(
 ) -> list[PeerScores]:
     """Scores of all entries, from the store where it holds them."""
     items = {item.key: item for entry in found for item in entry.items}
-    results = harness.run(score_item, items, store, None, progress).demand()
+    results = harness.Harness(store, progress=progress).run(score_item, items).demand()
     return [entry.joined(results) for entry in found]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import reprlib
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -33,7 +33,7 @@ def number(item: Any, what: str) -> float:
     raise InputError(f"{what}={shown(item)} is not a number")
 
 
-def is_number(item: Any) -> bool:
+def is_number(item: Any) -> TypeGuard[float]:
     return isinstance(item, (int, float, np.integer, np.floating)) and not isinstance(item, bool)
 
 

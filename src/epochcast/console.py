@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,11 @@ def _without_nan(data: Any) -> Any:
     if isinstance(data, (list, tuple)):
         return [_without_nan(item) for item in data]
     return None if isinstance(data, float) and not math.isfinite(data) else data
+
+
+def markdown_table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [heading, ["---"] * len(heading), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def plain_table(title: str | None = None) -> Table:

@@ -25,8 +25,6 @@ Lengths = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Missing = Literal["error", "drop"]
 
-_CLIP_TOLERANCE = 1e-6  # values this far outside a hard bound, as a share of the metric's range, are rounding
-
 
 @dataclass(frozen=True)
 class Curves:
@@ -315,7 +313,7 @@ def clip_to_hard_bounds(curves: Curves, metric: Metric) -> Curves:
     if not outside.any():
         return curves
     clipped = np.where(outside, np.clip(curves.values, low, high), curves.values)
-    bad = np.abs(clipped - curves.values) > _CLIP_TOLERANCE * metric.width
+    bad = outside & metric.outside(curves.values)
     if bad.any():
         curve, index = _first(bad)
         value, step = curves.values[curve, index], curves.steps[curve, index]

@@ -24,9 +24,10 @@ def load_engine(name: str | Path, threads: int = 1) -> Engine:
 
         return McmcEngine("pp" if name == "mcmc-pp" else "op")
     if name in BASELINES:
-        from epochcast.baselines import load_baseline
+        from epochcast.baselines import EmpiricalGp, LastValue, PowerLaw
 
-        return load_baseline(str(name))
+        by_name: dict[str, type[Engine]] = {engine.name: engine for engine in (LastValue, PowerLaw, EmpiricalGp)}
+        return by_name[str(name)]()
     return load_network(name, threads)
 
 

@@ -21,6 +21,8 @@ LARGEST_VALUE = 1e300
 LARGEST_PLAIN_VALUE = 1e3  # of metrics without a transform, which reach the network as they are
 SMALLEST_RANGE = 1e-300
 
+_ROUNDING = 1e-6  # as a share of the width: how far a value may lie outside its hard bounds
+
 UNIT_INTERVAL = (0.0, 1.0)
 
 # Kinds of metrics, as a network is told them.
@@ -119,6 +121,12 @@ class Metric:
                 return high - low
         return max([1.0] + [abs(bound) for bound in self.hard if math.isfinite(bound)])
 
+    def outside(self, values: ArrayLike) -> Any:
+        """Which values lie outside the hard bounds by more than rounding; one that is missing does not."""
+        values, spare = np.asarray(values), _ROUNDING * self.width
+        with np.errstate(invalid="ignore"):
+            return (values < self.hard[0] - spare) | (values > self.hard[1] + spare)
+
     def scaled(self, factor: float) -> Metric:
         """The same metric in units that are `factor` times smaller (percentages: 100)."""
         if not (is_number(factor) and math.isfinite(factor) and factor > 0):
@@ -186,6 +194,11 @@ _PRESETS: dict[str, Metric] = {
 def metric_names() -> list[str]:
     """Names that `Metric.named` knows."""
     return sorted(_PRESETS)
+
+
+def is_preset(name: str) -> bool:
+    """Whether `Metric.named` knows a name, perhaps with a % behind it."""
+    return name.strip().lower().removesuffix("%") in _PRESETS
 
 
 def as_metric(metric: Metric | str) -> Metric:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -46,7 +46,7 @@ def fan_chart(
     ax.plot(steps, median, color=_BLUE, linewidth=2, label="median forecast")
     if truth is not None:
         values = np.asarray(truth, dtype=np.float64)
-        ax.plot(np.arange(1, len(values) + 1), values, color=_TRUTH, linewidth=1, alpha=0.9, label="what came")
+        ax.plot(np.arange(1, len(values) + 1), values, color=_TRUTH, linewidth=1, alpha=0.9, label="truth")
     ax.plot(*seen, color=_INK, marker=".", markersize=5, linewidth=1.2, label="seen")
     ax.set_xlabel("step")
     ax.set_ylabel(label)
@@ -56,6 +56,25 @@ def fan_chart(
     if legend:
         ax.legend(frameon=False, fontsize=8, loc="best")
     return ax
+
+
+def panels(rows: int, columns: int, width: float, height: float, **settings: Any) -> tuple[Figure, Any]:
+    """A figure with axes [row, column], each of a size in inches. Not pyplot's: that would need a display."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtraError("matplotlib", "plot") from None
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False, **settings)
+    for ax in axes.flat:
+        ax.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def legend_below(figure: Figure, ax: Axes, columns: int) -> None:
+    """One legend for all axes, that of one of them."""
+    handles, labels = ax.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
 
 
 def check_picture(path: Path) -> None:

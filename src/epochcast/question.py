@@ -130,6 +130,7 @@ class Engine(ABC):
     most_values: int | None = None  # of a run that it reads; longer ones are thinned
     samples: bool = False  # whether it takes seconds per run
     source: Source | None = None  # where to load it again; an engine without one is pickled as it is
+    diagnostics: tuple[Any, ...] = ()  # of a sampler: a record per run of its latest answer
 
     @abstractmethod
     def predict(self, question: Question) -> Distribution:

@@ -9,7 +9,7 @@ import pytest
 
 import epochcast as ec
 from epochcast.distributions import Mixture
-from epochcast.experiments.prior.scores import Calibration, draw_curves, evaluate, noise_thirds, pit_values, row
+from epochcast.experiments.prior.scores import Calibration, draw_curves, evaluate, noise_thirds, predict, row
 from epochcast.prior import paper
 from epochcast.question import Engine
 from epochcast.runtime.networks import load_network
@@ -44,6 +44,14 @@ class WarpedEngine(Engine):
 @cache
 def draw_of(curves: int):
     return paper.sample(curves, np.random.default_rng(20))
+
+
+def pit_values(engine: Engine, draw: paper.Draw, cutoff: int, rng: np.random.Generator) -> np.ndarray:
+    """The cdf at ONE random unseen value per curve: independent and uniform for an exact forecaster."""
+    count, horizon = draw.noisy.shape
+    step = rng.integers(cutoff + 1, horizon + 1, size=(count, 1))
+    truth = np.take_along_axis(draw.noisy, step - 1, axis=1)  # [curve, 1]
+    return np.ravel(predict(engine, draw.noisy, cutoff, step.astype(np.float64)).cdf(truth))
 
 
 @cache

@@ -9,8 +9,8 @@ import pytest
 
 import epochcast as ec
 from epochcast.engines import load_engine
-from epochcast.experiments.real.halves import load_half
 from epochcast.experiments.real.scores import SHARES, score
+from tests.checkout import research
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 NEEDS_DATA = pytest.mark.skipif(not (DATA / "kinds").is_dir(), reason="the development curves are not here")
@@ -64,7 +64,7 @@ def cells(names: tuple[str, ...], folder: Path) -> dict[str, list[float]]:
     engine = load_engine("default")
     found = {}
     for name in names:
-        (curves,) = load_half(folder / f"{name}.npz", "choose")
+        (curves,) = research("halves").load_half(folder / f"{name}.npz", "choose")
         own = curves.sample(400).thinned()
         found[name] = [float(score(engine, own, share).inside90.mean()) for share in SHARES]
     return found

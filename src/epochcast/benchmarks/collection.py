@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import reprlib
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from epochcast.benchmarks.curveset import CurveSet
+from epochcast.benchmarks.curveset import CurveSet, largest_of_task
+from epochcast.checks import is_number
 from epochcast.curve import Array
 from epochcast.errors import InputError
 from epochcast.metric import Metric
@@ -53,6 +55,18 @@ class Collection:
         return "\n".join(lines)
 
 
+@dataclass(frozen=True)
+class _Found:
+    """One curve as a reader came upon it."""
+
+    place: str
+    task: str
+    steps: Array
+    values: Array
+    untrained: float  # NaN where it is not known
+    config: Mapping[str, float]
+
+
 @dataclass
 class Collector:
     """Curves as a reader comes upon them. What is bad ends the reading, or is left out and listed (`skip_bad`)."""
@@ -60,15 +74,11 @@ class Collector:
     path: Path
     skip_bad: bool = False
     skipped: list[Skipped] = field(default_factory=list)
-    _rows: list[tuple[Array, Array]] = field(default_factory=list)
-    _tasks: list[str] = field(default_factory=list)
-    _places: list[str] = field(default_factory=list)
-    _untrained: list[float] = field(default_factory=list)
-    _configs: list[dict[str, float]] = field(default_factory=list)
+    _curves: list[_Found] = field(default_factory=list)
     _values: int = 0
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._curves)
 
     def bad(self, place: str, reason: str) -> None:
         """Refuse something: an error that names file and place, or an entry in the list of what was left out."""
@@ -84,7 +94,7 @@ class Collector:
         values: Any,
         steps: Any = None,
         *,
-        config: dict[str, float] | None = None,
+        config: Mapping[str, float] | None = None,
     ) -> None:
         """One curve; missing and non-finite values end it. A value at step 0 is the untrained model's."""
         problem = _problem(values, steps)
@@ -98,16 +108,12 @@ class Collector:
         if (np.diff(at) <= 0.0).any() or at[0] < 0.0:
             self.bad(place, "steps appear twice or are negative")
             return
-        before = float(curve[0]) if at[0] == 0.0 else np.nan
         first = int(at[0] == 0.0)
+        before = float(curve[0]) if first else np.nan
         self._values += len(curve)
-        if len(self._rows) >= MAX_CURVES or self._values > MAX_VALUES:
+        if len(self._curves) >= MAX_CURVES or self._values > MAX_VALUES:
             raise InputError(f"{self.path} holds more than {MAX_CURVES:,} curves or {MAX_VALUES:,} values; split it")
-        self._rows.append((at[first:], curve[first:]))
-        self._tasks.append(task)
-        self._places.append(place)
-        self._untrained.append(before)
-        self._configs.append(config or {})
+        self._curves.append(_Found(place, task, at[first:], curve[first:], before, config or {}))
 
     def build(
         self,
@@ -119,64 +125,67 @@ class Collector:
     ) -> CurveSet:
         """The set of all curves; horizons are those of the longest run of a task, of each run itself, or as given."""
         self._as_shares(metric_of)
-        self._leave_out_of_bounds(metric_of)
-        if not self._rows:
+        found = self._inside_bounds(metric_of)
+        if not found:
             raise InputError(f"{self.path} holds no curve that can be used")
-        width = max(len(values) for _, values in self._rows)
-        if width * len(self._rows) > MAX_VALUES:
-            raise InputError(f"{self.path} holds {len(self._rows):,} curves of up to {width:,} values; split it")
-        values, steps = np.full((len(self._rows), width), np.nan), np.full((len(self._rows), width), np.nan)
-        for row, (at, curve) in enumerate(self._rows):
-            values[row, : len(curve)], steps[row, : len(curve)] = curve, at
-        task_names = list(dict.fromkeys(self._tasks))
+        width = max(len(curve.values) for curve in found)
+        if width * len(found) > MAX_VALUES:
+            raise InputError(f"{self.path} holds {len(found):,} curves of up to {width:,} values; split it")
+        values, steps = np.full((len(found), width), np.nan), np.full((len(found), width), np.nan)
+        for row, curve in enumerate(found):
+            values[row, : len(curve.values)], steps[row, : len(curve.values)] = curve.values, curve.steps
+        task_names = list(dict.fromkeys(curve.task for curve in found))
         numbers = {task: number for number, task in enumerate(task_names)}
-        task = np.array([numbers[task] for task in self._tasks])
+        task = np.array([numbers[curve.task] for curve in found])
         last = np.nanmax(steps, axis=1, initial=1.0)
-        names = list(dict.fromkeys(key for config in self._configs for key in config))
+        names = list(dict.fromkeys(key for curve in found for key in curve.config))
+        untrained = np.array([curve.untrained for curve in found])
         return CurveSet.of(
             name,
             values,
             [metric_of(task) for task in task_names],
             # Runs of different horizons have steps of their own: each is thinned by itself.
             steps=steps if own_horizons and len(np.unique(last)) > 1 else _shared(steps),
-            horizons=horizon if horizon is not None else last if own_horizons else _longest(last, task),
+            horizons=horizon if horizon is not None else last if own_horizons else largest_of_task(last, task),
             task=task,
             task_names=task_names,
-            untrained=None if np.isnan(self._untrained).all() else self._untrained,
-            config=[[config.get(key, np.nan) for key in names] for config in self._configs] if names else None,
+            untrained=None if np.isnan(untrained).all() else untrained,
+            config=[[curve.config.get(key, np.nan) for key in names] for curve in found] if names else None,
             config_names=names,
         )
 
     def _as_shares(self, metric_of: Callable[[str], Metric]) -> None:
         """Turn percentages into shares of one, where most curves of a metric between 0 and 1 pass 1."""
-        rows = [row for row, task in enumerate(self._tasks) if metric_of(task).hard == (0.0, 1.0)]
-        tops = [float(np.nanmax(self._rows[row][1], initial=0.0)) for row in rows]
+        rows = [row for row, curve in enumerate(self._curves) if metric_of(curve.task).hard == (0.0, 1.0)]
+        tops = [float(np.nanmax(self._curves[row].values, initial=0.0)) for row in rows]
         if tops and np.median(tops) > 1.0 + 1e-6:
             for row in rows:
-                steps, curve = self._rows[row]
-                self._rows[row], self._untrained[row] = (steps, curve / 100.0), self._untrained[row] / 100.0
+                curve = self._curves[row]
+                self._curves[row] = replace(curve, values=curve.values / 100.0, untrained=curve.untrained / 100.0)
 
-    def _leave_out_of_bounds(self, metric_of: Callable[[str], Metric]) -> None:
+    def _inside_bounds(self, metric_of: Callable[[str], Metric]) -> list[_Found]:
         keep = []
-        for row, (_, curve) in enumerate(self._rows):
-            low, high = metric_of(self._tasks[row]).hard
-            outside = np.flatnonzero((curve < low - 1e-6) | (curve > high + 1e-6))
+        for curve in self._curves:
+            metric = metric_of(curve.task)
+            outside = np.flatnonzero(metric.outside(curve.values))
             if len(outside):
-                value = curve[outside[0]]
-                self.bad(self._places[row], f"value {value:g} (number {outside[0] + 1}) is outside [{low:g}, {high:g}]")
+                low, high = metric.hard
+                value = curve.values[outside[0]]
+                self.bad(curve.place, f"value {value:g} (number {outside[0] + 1}) is outside [{low:g}, {high:g}]")
             else:
-                keep.append(row)
-        if len(keep) < len(self._rows):
-            for column in (self._rows, self._tasks, self._places, self._untrained, self._configs):
-                column[:] = _chosen(column, keep)
+                keep.append(curve)
+        return keep
 
     def values_of(self, task: str) -> Iterable[Array]:
         """The curves of one task so far."""
-        return (curve for (_, curve), own in zip(self._rows, self._tasks, strict=True) if own == task)
+        return (curve.values for curve in self._curves if curve.task == task)
 
 
-def _chosen(column: list[Any], keep: Sequence[int]) -> list[Any]:
-    return [column[row] for row in keep]
+def numbers_of(config: Any) -> dict[str, float]:
+    """The hyperparameters that are numbers."""
+    if not isinstance(config, dict):
+        return {}
+    return {key: float(value) for key, value in config.items() if isinstance(value, (int, float))}
 
 
 def _problem(values: Any, steps: Any) -> str | None:
@@ -188,17 +197,13 @@ def _problem(values: Any, steps: Any) -> str | None:
     if len(values) > MAX_LENGTH:
         return f"a curve of {len(values):,} values; the limit is {MAX_LENGTH:,}"
     for index, value in enumerate(values):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float, np.number))):
+        if value is not None and not is_number(value):
             return f"value number {index + 1} is {reprlib.repr(value)}, not a number"
     if steps is not None and (not isinstance(steps, (list, tuple, np.ndarray)) or len(steps) != len(values)):
         return f"{len(values)} values but not as many steps"
-    if steps is not None and not all(_is_step(step) for step in steps):
+    if steps is not None and not all(is_number(step) and math.isfinite(step) for step in steps):
         return "a step is not a finite number"
     return None
-
-
-def _is_step(step: Any) -> bool:
-    return isinstance(step, (int, float, np.number)) and not isinstance(step, bool) and bool(np.isfinite(step))
 
 
 def _shared(steps: Array) -> Array:
@@ -206,10 +211,3 @@ def _shared(steps: Array) -> Array:
     longest = steps[int(np.argmax((~np.isnan(steps)).sum(axis=1)))]
     same = np.isnan(steps) | (steps == longest)
     return longest if same.all() and not np.isnan(longest).any() else steps
-
-
-def _longest(last: Array, task: Any) -> Array:
-    horizons = last.copy()
-    for number in np.unique(task):
-        horizons[task == number] = last[task == number].max()
-    return horizons

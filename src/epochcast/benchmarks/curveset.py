@@ -11,7 +11,7 @@ import reprlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +23,7 @@ from epochcast.normalize import Normalizer
 from epochcast.question import Context, Question
 
 LONGEST = 100  # values of a curve that the paper's experiments keep
-_ROUNDING = 1e-6  # as a share of a metric's range: how far a stored value may lie outside its hard bounds
+NumberT = TypeVar("NumberT", np.int64, np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,16 +45,8 @@ class CurveSet:
     def __post_init__(self) -> None:
         _check_shapes(self)
         _check_entries(self)
-        for array in (
-            self.values,
-            self.steps,
-            self.horizons,
-            self.references,
-            self.task,
-            self.untrained,
-            self.config,
-        ):
-            if array is not None:
+        for array in vars(self).values():
+            if isinstance(array, np.ndarray):
                 array.flags.writeable = False
 
     @classmethod
@@ -171,10 +163,7 @@ class CurveSet:
         every curve has steps of its own, of the curve itself. Counted so that the last of these values is kept; a
         run that diverged within its first k values may be left with none.
         """
-        longest = self.lengths.copy()
-        if self.steps.ndim == 1:
-            for task in np.unique(self.task):
-                longest[self.task == task] = longest[self.task == task].max()
+        longest = largest_of_task(self.lengths, self.task) if self.steps.ndim == 1 else self.lengths
         k = np.full(len(self), every) if every is not None else np.maximum(-(-longest // most), 1)
         if (k == 1).all():
             return self
@@ -223,13 +212,12 @@ class CurveSet:
         """All curves as other runs that an engine is told of."""
         return Context(self.prefixes(self.lengths), self.horizons)
 
-    def prefixes(self, counts: ArrayLike, *, normalised: bool = True) -> Curves:
-        """The first `counts` values of each curve, normalised or in the metric's own space."""
+    def prefixes(self, counts: ArrayLike) -> Curves:
+        """The first `counts` values of each curve, normalised."""
         lengths = np.minimum(np.broadcast_to(np.asarray(counts, dtype=np.int64), (len(self),)), self.lengths)
         width = int(lengths.max(initial=0))
         seen: Mask = np.arange(width) < lengths[:, None]
-        source = self.normalised if normalised else self.values
-        values, steps = (np.where(seen, array[:, :width], 0.0) for array in (source, self.step_grid))
+        values, steps = (np.where(seen, array[:, :width], 0.0) for array in (self.normalised, self.step_grid))
         return Curves(steps, values, lengths)
 
     # --- the prior's space ------------------------------------------------------------------------------------------
@@ -288,28 +276,29 @@ def _references(values: Array, untrained: Array | None) -> Array:
 def _planned(values: Array, steps: Array, task: Lengths) -> Array:
     """The horizon of each run where nobody says it."""
     last = np.max(np.where(np.isnan(values), 0.0, steps), axis=1, initial=0.0)
-    if steps.ndim == 1:
-        for number in np.unique(task):
-            last[task == number] = last[task == number].max()
-    return np.asarray(np.maximum(last, 1.0))
+    return np.asarray(np.maximum(largest_of_task(last, task) if steps.ndim == 1 else last, 1.0))
+
+
+def largest_of_task(numbers: NDArray[NumberT], task: Lengths) -> NDArray[NumberT]:
+    """For each curve the largest number [curve] among the curves of its task."""
+    largest = numbers.copy()
+    for number in np.unique(task):
+        largest[task == number] = numbers[task == number].max()
+    return largest
 
 
 def _clipped(name: str, values: Array, task: Lengths, metrics: Sequence[Metric]) -> Array:
     """Values inside the hard bounds of their metric; what lies further outside than rounding is an error."""
     for number, metric in enumerate(metrics):
-        low, high = metric.hard
         rows = np.flatnonzero(task == number)
-        own = values[rows]
-        with np.errstate(invalid="ignore"):
-            outside = np.maximum(low - own, own - high)
-        spare = _ROUNDING * (high - low if math.isfinite(high - low) else 1.0)
-        if (outside > spare).any():
-            row, column = np.unravel_index(int(np.nanargmax(outside)), outside.shape)
+        outside = metric.outside(values[rows])
+        if outside.any():
+            row, column = np.unravel_index(int(np.argmax(outside)), outside.shape)
             raise InputError(
-                f"{name}: value {own[row, column]:g} (number {column + 1}) of curve {rows[row]} is outside "
+                f"{name}: value {values[rows[row], column]:g} (number {column + 1}) of curve {rows[row]} is outside "
                 f"the hard bounds {metric.hard} of {metric.name}"
             )
-        values[rows] = np.clip(own, low, high)
+        values[rows] = np.clip(values[rows], *metric.hard)
     return values
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 
 from epochcast.benchmarks.collection import Collection, Skipped
@@ -15,7 +16,7 @@ from epochcast.benchmarks.runs import Horizon, read_run_folder
 from epochcast.benchmarks.tables import is_long_table, read_long_table
 from epochcast.benchmarks.taskset import is_taskset, read_taskset, read_taskset_json
 from epochcast.errors import InputError
-from epochcast.metric import Metric
+from epochcast.metric import Metric, is_preset
 
 SHIPPED = "digits_bench"
 _PICKLES = (".pth", ".pt", ".p", ".pkl", ".pickle", ".pbz2", ".pickle.pbz2", ".joblib")
@@ -26,55 +27,75 @@ _READ = (".npz", ".json", ".json.gz", ".jsonl", ".jsonl.gz", ".csv", ".csv.gz")
 def load(
     path: str | Path,
     *,
-    metric: str | None = None,
+    monitor: str | None = None,
+    metric: Metric | str | None = None,
     kind: Metric | str | None = None,
     skip_bad: bool = False,
     horizon: Horizon = "own",
 ) -> Collection:
     """The curve sets of a file or a folder; `digits_bench` is the collection that ships with epochcast.
 
-    `metric` chooses among the metrics of a file by the name it has there; `kind` says what a column of logs measures,
-    and `horizon` where their runs were planned to end: each at its "own" last step, all of a task at that of its
-    "longest" run, or all at a given step, after which nothing is read. What is bad is an error that names file and
-    place, or with `skip_bad` left out and listed.
+    `monitor` chooses among the metrics of a file by the name it has there; `metric` says what a column of logs
+    measures, and `horizon` where their runs were planned to end: each at its "own" last step, all of a task at that of
+    its "longest" run, or all at a given step, after which nothing is read. What is bad is an error that names file and
+    place, or with `skip_bad` left out and listed. (`kind` is the former name of `metric`, and `metric` of `monitor`.)
     """
     path = Path(path)
+    monitor, metric = _named(monitor, metric, kind)
     if str(path) == SHIPPED:
         return Collection(path, "shipped with epochcast", (digits_bench("accuracy"), digits_bench("log_loss")))
-    if os.path.isdir(path) and _is_of_logs(path, kind):
-        return read_run_folder(path, metric, kind=kind, skip_bad=skip_bad, horizon=horizon)
+    if os.path.isdir(path) and _is_of_logs(path, metric):
+        return read_run_folder(path, monitor, metric=metric, skip_bad=skip_bad, horizon=horizon)
     if not isinstance(horizon, str):
         raise InputError(f"horizon={horizon} is for a folder of logs; the runs of {path} have horizons of their own")
     if os.path.isdir(path):
-        return _folder(path, metric, skip_bad)
+        return _folder(path, monitor, skip_bad)
     if not os.path.isfile(path):
         raise InputError(f"{path} does not exist; give a file, a folder or {SHIPPED}")
-    return _file(path, metric, skip_bad)
+    return _file(path, monitor, skip_bad)
 
 
-def _file(path: Path, metric: str | None, skip_bad: bool) -> Collection:
+def _named(
+    monitor: str | None, metric: Metric | str | None, kind: Metric | str | None
+) -> tuple[str | None, Metric | str | None]:
+    """The name in the file and what it measures, from the arguments of this version and of the one before."""
+    if kind is not None:
+        _deprecated("kind= will go: say monitor= for the name in the file and metric= for what it measures")
+        return monitor or (metric if isinstance(metric, str) else None), kind
+    if monitor is None and isinstance(metric, str):  # a preset alone names the metric, too
+        if not is_preset(metric):
+            _deprecated(f"metric={metric!r} is a name in the file: say monitor={metric!r}")
+        return metric, None
+    return monitor, metric
+
+
+def _deprecated(sentence: str) -> None:
+    warnings.warn(sentence, DeprecationWarning, stacklevel=4)
+
+
+def _file(path: Path, monitor: str | None, skip_bad: bool) -> Collection:
     name = path.name.lower()
     if name.endswith(_PICKLES):
         raise refuse_pickle(path)
     if name.endswith(_ARCHIVES):
         raise InputError(f"{path} is an archive; unpack it and load what it holds")
     if name.endswith(".npz"):
-        return _npz(path, metric, skip_bad)
+        return _npz(path, monitor, skip_bad)
     if name.endswith((".json", ".json.gz")):
         is_list = first_character(path) == "["
-        return (read_taskset_json if is_list else read_nested_json)(path, metric, skip_bad=skip_bad)
+        return (read_taskset_json if is_list else read_nested_json)(path, monitor, skip_bad=skip_bad)
     if name.endswith((".jsonl", ".jsonl.gz", ".csv.gz")) or (name.endswith(".csv") and not is_long_table(path)):
-        return read_pd1(path, metric, skip_bad=skip_bad)
+        return read_pd1(path, monitor, skip_bad=skip_bad)
     if name.endswith(".csv"):
-        return read_long_table(path, metric, skip_bad=skip_bad)
+        return read_long_table(path, monitor, skip_bad=skip_bad)
     raise InputError(f"{path} is of no format that is known; collections end in {', '.join(_READ)}")
 
 
-def _npz(path: Path, metric: str | None, skip_bad: bool) -> Collection:
+def _npz(path: Path, monitor: str | None, skip_bad: bool) -> Collection:
     if is_taskset(arrays_of(path)):
-        return read_taskset([path], metric, skip_bad=skip_bad)
+        return read_taskset([path], monitor, skip_bad=skip_bad)
     skipped: list[Skipped] = []
-    curves = read_npz(path, values=metric or "curves", skipped=skipped if skip_bad else None)
+    curves = read_npz(path, values=monitor or "curves", skipped=skipped if skip_bad else None)
     return Collection(path, "npz", (curves,), tuple(skipped))
 
 
@@ -88,9 +109,9 @@ def _of_taskset(path: Path) -> list[Path]:
     return sorted(path.glob("*/*_replica*.npz"))
 
 
-def _is_of_logs(path: Path, kind: Metric | str | None) -> bool:
-    """Whether a folder holds logs: told by `kind`, or because there is nothing else in it."""
-    if (kind is None and _files(path)) or _of_taskset(path):
+def _is_of_logs(path: Path, metric: Metric | str | None) -> bool:
+    """Whether a folder holds logs: told by `metric`, or because there is nothing else in it."""
+    if (metric is None and _files(path)) or _of_taskset(path):
         return False
     for file in sorted(path.iterdir()):
         if file.name.lower().endswith(_PICKLES):
@@ -98,23 +119,23 @@ def _is_of_logs(path: Path, kind: Metric | str | None) -> bool:
     return True
 
 
-def _folder(path: Path, metric: str | None, skip_bad: bool) -> Collection:
+def _folder(path: Path, monitor: str | None, skip_bad: bool) -> Collection:
     """All collections in a folder; else the TaskSet files below it."""
     files = _files(path)
     if files:
-        return _joined(path, files, metric, skip_bad)
-    return read_taskset(_of_taskset(path), metric, skip_bad=skip_bad)
+        return _joined(path, files, monitor, skip_bad)
+    return read_taskset(_of_taskset(path), monitor, skip_bad=skip_bad)
 
 
-def _joined(path: Path, files: list[Path], metric: str | None, skip_bad: bool) -> Collection:
+def _joined(path: Path, files: list[Path], monitor: str | None, skip_bad: bool) -> Collection:
     sets: list[CurveSet] = []
     skipped: list[Skipped] = []
     for file in files:
         try:
-            found = _file(file, metric, skip_bad)
+            found = _file(file, monitor, skip_bad)
         except InputError as error:
             if not skip_bad and ".json" in file.name:
-                raise InputError(f"{error}; of a folder of logs say what they measure: kind= (--metric)") from None
+                raise InputError(f"{error}; of a folder of logs say what they measure: metric= (--metric)") from None
             if not skip_bad:
                 raise
             skipped.append(Skipped(file, "", str(error)))

@@ -88,9 +88,7 @@ def _usable(path: Path, arrays: Arrays, key: str, skipped: list[Skipped]) -> Arr
     reasons = {int(row): f"task number {task[row]} is not among {len(names)}" for row in np.flatnonzero(~known)}
     for number, metric in enumerate(_metrics(arrays, len(names))):
         rows = np.flatnonzero(known & (task == number))
-        with np.errstate(invalid="ignore"):
-            outside = (curves[rows] < metric.hard[0] - 1e-6) | (curves[rows] > metric.hard[1] + 1e-6)
-        outside &= np.isfinite(curves[rows])
+        outside = np.isfinite(curves[rows]) & metric.outside(curves[rows])
         reasons |= {int(row): f"a value outside {metric.hard} of {metric.name}" for row in rows[outside.any(axis=1)]}
     skipped += [Skipped(path, f"curve {row}", reasons[row]) for row in sorted(reasons)]
     keep = np.setdiff1d(np.arange(len(curves)), list(reasons))

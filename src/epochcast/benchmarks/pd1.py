@@ -19,6 +19,7 @@ import numpy as np
 from epochcast.benchmarks.collection import Collection, Collector
 from epochcast.benchmarks.json_stream import open_text
 from epochcast.benchmarks.metric_names import metric_from
+from epochcast.checks import is_number
 from epochcast.metric import Metric
 
 DEFAULT_METRIC = "valid/ce_loss"
@@ -31,9 +32,9 @@ _HYPERPARAMETERS = (
 )
 
 
-def read_pd1(path: Path, metric: str | None = None, *, skip_bad: bool = False) -> Collection:
+def read_pd1(path: Path, monitor: str | None = None, *, skip_bad: bool = False) -> Collection:
     """The curves of one metric, one task per dataset, model and batch size."""
-    name = metric or DEFAULT_METRIC
+    name = monitor or DEFAULT_METRIC
     collector = Collector(path, skip_bad)
     records = _rows(path, collector) if _is_csv(path) else _lines(path, collector)
     for place, record in records:
@@ -44,7 +45,11 @@ def read_pd1(path: Path, metric: str | None = None, *, skip_bad: bool = False) -
             collector.bad(place, f"metric {name!r} is not among {', '.join(lists) or 'its lists'}")
         else:
             task = "_".join(str(record[key]) for key in ("dataset", "model", "hps.batch_size") if key in record)
-            config = {key: float(record[key]) for key in _HYPERPARAMETERS if _is_number(record.get(key))}
+            config = {
+                key: float(value)
+                for key in _HYPERPARAMETERS
+                if is_number(value := record.get(key)) and math.isfinite(value)
+            }
             collector.add(place, task, record[name], record["global_step"], config=config)
     metrics: dict[str, Metric] = {}
 
@@ -127,7 +132,3 @@ def _cell(cell: str) -> Any:
         )
     except (json.JSONDecodeError, RecursionError):
         return cell
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

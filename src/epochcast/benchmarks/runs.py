@@ -20,23 +20,23 @@ Horizon = Literal["own", "longest"] | float
 
 def read_run_folder(
     path: Path,
-    metric: str | None = None,
+    monitor: str | None = None,
     *,
-    kind: Metric | str | None = None,
+    metric: Metric | str | None = None,
     skip_bad: bool = False,
     horizon: Horizon = "own",
 ) -> Collection:
     """The curves of one column; a task is called after the nearest folder that holds several runs.
 
-    `metric` names the column (by default the one that most logs have), `kind` what it measures. `horizon` is where runs
-    were planned to end: each at its "own" last step, all of a task at that of its "longest" run, or at a given step.
+    `monitor` names the column (by default the one that most logs have), `metric` what it measures. `horizon` is where
+    runs were planned to end: each at its "own" last step, all of a task at that of its "longest", or at a given step.
     """
     if not isinstance(horizon, str) and not 2 <= horizon < math.inf:
         raise InputError(f"horizon={horizon} must be a number of steps, at least 2")
     runs = read_runs(path)
     collector = Collector(path, skip_bad, [Skipped(item.path, "", item.reason) for item in runs.skipped])
-    column = metric or _commonest(path, [name for run in runs for name in run.metrics])
-    measured = _measured(column, kind)
+    column = monitor or _commonest(path, [name for run in runs for name in run.metrics])
+    measured = _measured(column, metric)
     tasks = _tasks(path, [run.path for run in runs])
     for run, task in zip(runs, tasks, strict=True):
         where = str(run.path.relative_to(path)) if run.path.is_relative_to(path) else str(run.path)
@@ -61,13 +61,13 @@ def _tasks(root: Path, paths: Sequence[Path]) -> list[str]:
     return [folder.resolve().name or "logs" for folder in found]
 
 
-def _measured(column: str, kind: Metric | str | None) -> Metric:
-    if kind is not None:
-        return as_metric(kind)
+def _measured(column: str, metric: Metric | str | None) -> Metric:
+    if metric is not None:
+        return as_metric(metric)
     if metric_by_name(column) is None:
         raise InputError(
-            f"what {column!r} measures is not known from its name; say it with kind= (--metric), one of "
-            f"{', '.join(metric_names())}, or name another column with metric= (--monitor)"
+            f"what {column!r} measures is not known from its name; say it with metric= (--metric), one of "
+            f"{', '.join(metric_names())}, or name another column with monitor= (--monitor)"
         )
     return Metric.named(column) if column in metric_names() else metric_from(column)
 

@@ -47,10 +47,10 @@ def _header(path: Path) -> list[str]:
     return next(csv.reader([first], delimiter=";" if first.count(";") > first.count(",") else ","), [])
 
 
-def read_long_table(path: Path, metric: str | None = None, *, skip_bad: bool = False) -> Collection:
+def read_long_table(path: Path, monitor: str | None = None, *, skip_bad: bool = False) -> Collection:
     """The curves of one metric in a long CSV."""
     collector = Collector(path, skip_bad)
-    columns = _columns(path, metric)
+    columns = _columns(path, monitor)
     sums: dict[tuple[str, str], dict[float, list[float]]] = {}
     values = 0
     for place, cells in _rows(path, collector):
@@ -74,7 +74,7 @@ def read_long_table(path: Path, metric: str | None = None, *, skip_bad: bool = F
     return Collection(path, f"{kind}, {measured.name}", (curves,), tuple(collector.skipped))
 
 
-def _columns(path: Path, metric: str | None) -> _Columns:
+def _columns(path: Path, monitor: str | None) -> _Columns:
     header = _header(path)
 
     def first(names: Sequence[str], what: str) -> int:
@@ -83,7 +83,7 @@ def _columns(path: Path, metric: str | None) -> _Columns:
                 return header.index(name)
         raise InputError(f"{path}: no column for {what} ({', '.join(names)}) among {', '.join(header[:20])}")
 
-    value = first((metric,) if metric else _METRICS, "the metric")
+    value = first((monitor,) if monitor else _METRICS, "the metric")
     curve = [first(_CURVES, "the curve")]
     is_lcdb = "openmlid" in header
     if "seed" in header and not is_lcdb:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.benchmarks.collection import Collection, Collector
+from epochcast.benchmarks.collection import Collection, Collector, numbers_of
 from epochcast.benchmarks.json_stream import open_text
 from epochcast.benchmarks.npz import Arrays, arrays_of
 from epochcast.errors import InputError
@@ -30,9 +30,9 @@ def is_taskset(arrays: Arrays) -> bool:
     return {"xs", "ys"} <= arrays.keys()
 
 
-def read_taskset(paths: list[Path], metric: str | None = None, *, skip_bad: bool = False) -> Collection:
+def read_taskset(paths: list[Path], monitor: str | None = None, *, skip_bad: bool = False) -> Collection:
     """The curves of one split from some files; a task is called after the folder of its file."""
-    split = metric or DEFAULT_METRIC
+    split = monitor or DEFAULT_METRIC
     root = paths[0] if len(paths) == 1 else paths[0].parent.parent
     collector = Collector(root, skip_bad)
     for path in paths:
@@ -50,9 +50,9 @@ def read_taskset(paths: list[Path], metric: str | None = None, *, skip_bad: bool
     return Collection(root, f"TaskSet, {split} loss", (curves,), tuple(collector.skipped))
 
 
-def read_taskset_json(path: Path, metric: str | None = None, *, skip_bad: bool = False) -> Collection:
+def read_taskset_json(path: Path, monitor: str | None = None, *, skip_bad: bool = False) -> Collection:
     """The curves of one split from the JSON of one task; the first value was measured before training."""
-    split = metric or DEFAULT_METRIC
+    split = monitor or DEFAULT_METRIC
     collector = Collector(path, skip_bad)
     with open_text(path) as file:
         text = file.read(MAX_TEXT + 1)
@@ -68,11 +68,9 @@ def read_taskset_json(path: Path, metric: str | None = None, *, skip_bad: bool =
         if not isinstance(values, list):
             collector.bad(f"entry {number}", f"no list of losses under {split!r}")
             continue
-        given = member.get("hp")
-        config = (
-            {k: float(v) for k, v in given.items() if isinstance(v, (int, float))} if isinstance(given, dict) else {}
+        collector.add(
+            f"entry {number}", path.stem, values, list(range(len(values))), config=numbers_of(member.get("hp"))
         )
-        collector.add(f"entry {number}", path.stem, values, list(range(len(values))), config=config)
     curves = collector.build(f"taskset_{path.stem}", lambda _: _loss(split))
     return Collection(path, f"TaskSet JSON, {split} loss", (curves,), tuple(collector.skipped))
 

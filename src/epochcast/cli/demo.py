@@ -35,7 +35,7 @@ def demo(
     console.print(f"[bold]{first.name}[/bold]: {first.about}, seen for {SEEN} of {len(first.values)} epochs\n")
     show(forecasts[0], (np.arange(SEEN + 1.0, len(first.values) + 1.0), first.values[SEEN:]), None)
     table = plain_table(f"all runs, each seen for {SEEN} epochs")
-    for heading in ("run", "metric", "now", "median", "90 % interval", "came"):
+    for heading in ("run", "metric", "now", "median", "90 % interval", "truth"):
         table.add_column(heading, justify="left" if heading in ("run", "metric") else "right", no_wrap=True)
     for run, forecast in zip(runs, forecasts, strict=True):
         low, high = forecast.final.interval(0.9)

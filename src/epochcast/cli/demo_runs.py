@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from epochcast.forecast import Forecast
 from epochcast.logs import read_column
-from epochcast.plots import save_picture
+from epochcast.plots import panels, save_picture
 
 FOLDER = Path(__file__).parents[1] / "data" / "runs"
 SEEN = 10
@@ -49,12 +49,9 @@ def demo_runs() -> list[DemoRun]:
 
 def draw_runs(runs: list[DemoRun], forecasts: list[Forecast], path: Path, advance: Callable[[int, int], None]) -> None:
     """Fan charts of all runs in one picture, each with what really came."""
-    from matplotlib.figure import Figure
-
     columns = 3
     lines = -(-len(runs) // columns)
-    figure = Figure(figsize=(4.6 * columns, 3.2 * lines), layout="constrained")
-    axes = figure.subplots(lines, columns, squeeze=False)
+    figure, axes = panels(lines, columns, 4.6, 3.2)
     for done, (ax, run, forecast) in enumerate(zip(axes.flat, runs, forecasts, strict=False)):
         advance(done, len(runs))
         forecast.plot(ax, truth=run.values, title=run.about, legend=False)

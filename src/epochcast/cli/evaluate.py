@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from epochcast.cli.metric import MetricWords, monitored
-from epochcast.cli.options import (
-    HardOption,
-    JsonOption,
-    KindOption,
-    MetricOption,
-    MinimizeOption,
-    ModelOption,
-    MonitorOption,
-    SoftOption,
-    horizon_of_logs,
-)
+from epochcast.cli.metric import NOTHING_SAID, MetricOptions, monitored, takes_metric
+from epochcast.cli.options import JsonOption, ModelOption, horizon_of_logs
 from epochcast.console import as_json as json_text
 from epochcast.console import floats, make_folder, progress, words
 from epochcast.metric import Metric
@@ -28,6 +17,7 @@ from epochcast.metric import Metric
 SkipBadOption = Annotated[bool, typer.Option("--skip-bad", help="leave out and list what cannot be read")]
 
 
+@takes_metric
 def evaluate_real(
     data: Annotated[
         list[str] | None,
@@ -41,12 +31,7 @@ def evaluate_real(
     benchmarks: Annotated[str, typer.Option(help="only these collections, separated by commas")] = "",
     sampler_curves: Annotated[int, typer.Option(help="of these curves, how many samplers work on")] = 40,
     sampled_on: Annotated[str, typer.Option(help="collections that samplers work on; all by default")] = "",
-    monitor: MonitorOption = None,
-    metric: MetricOption = None,
-    kind: KindOption = None,
-    minimize: MinimizeOption = None,
-    hard: HardOption = None,
-    soft: SoftOption = None,
+    said: MetricOptions = NOTHING_SAID,
     horizon: Annotated[int | None, horizon_of_logs("each one's own last")] = None,
     seed: Annotated[int, typer.Option(min=0, help="seed of the curves")] = 0,
     jobs: Annotated[int, typer.Option(help="processes to compute with")] = 1,
@@ -60,7 +45,7 @@ def evaluate_real(
     from epochcast.experiments.real.study import Plan
 
     plan = Plan(tuple(words(engines)), tuple(floats(cutoffs)), curves, sampler_curves, tuple(words(sampled_on)), seed)
-    name, measured = _measured(monitor, metric, kind, MetricWords(None, minimize, hard, soft))
+    name, measured = _measured(said)
     make_folder(out)
     paths, chosen = tuple(data or ["digits_bench"]), tuple(words(benchmarks))
     with progress("scoring") as advance:
@@ -77,6 +62,7 @@ def evaluate_real(
         Console().print(*findings.tables())
 
 
+@takes_metric
 def evaluate_stopping(
     data: Annotated[
         Path, typer.Option(help="a folder of collections or of logs, one file of any known format, or digits_bench")
@@ -86,12 +72,7 @@ def evaluate_stopping(
         str | None, typer.Option(help="collections of the folder; lcbench, taskset and nasbench201 where it has them")
     ] = None,
     tasks: Annotated[str, typer.Option(help="only these tasks, separated by commas")] = "",
-    monitor: MonitorOption = None,
-    metric: MetricOption = None,
-    kind: KindOption = None,
-    minimize: MinimizeOption = None,
-    hard: HardOption = None,
-    soft: SoftOption = None,
+    said: MetricOptions = NOTHING_SAID,
     horizon: Annotated[int | None, horizon_of_logs("that of the longest")] = None,
     confidence: Annotated[str, typer.Option(help="confidences of the rule")] = "0.9,0.95,0.99,0.999",
     orders: Annotated[int, typer.Option(help="random orders of the runs, per task")] = 40,
@@ -104,20 +85,20 @@ def evaluate_stopping(
     as_json: JsonOption = False,
 ) -> None:
     """Replay model selection on finished runs: what stopping rules save, and how often they err."""
-    from epochcast.experiments.harness import Store, Workers
+    from epochcast.experiments.harness import Harness, Store, Workers
     from epochcast.experiments.stopping.replay import Settings
     from epochcast.experiments.stopping.report import summary_table, write
     from epochcast.experiments.stopping.study import Source, run, tasks_of, used
 
     settings = Settings(orders, confidences=tuple(floats(confidence)), curves=curves, seed=seed)
-    name, measured = _measured(monitor, metric, kind, MetricWords(None, minimize, hard, soft))
+    name, measured = _measured(said)
     make_folder(out)
     names = None if benchmarks is None else words(benchmarks)
     store = None if cache is None else Store(cache)
     with progress(f"{model} on the tasks") as advance:
         found = Source(data, names, name, measured, horizon, skip_bad).read()
         replayed = tasks_of([curves for part in found for curves in part.sets], settings, words(tasks))
-        results = run(replayed, model, settings, store, Workers(jobs), advance)
+        results = run(replayed, model, settings, Harness(store, Workers(jobs), advance))
     left_out = [f"left out {item}" for part in found for item in part.skipped]
     for line in (*left_out, *used(replayed)):
         typer.echo(line, err=True)
@@ -131,12 +112,10 @@ def evaluate_stopping(
         typer.echo(summary_table(results))
 
 
-def _measured(
-    monitor: str | None, metric: str | None, kind: str | None, told: MetricWords
-) -> tuple[str | None, Metric | None]:
+def _measured(said: MetricOptions) -> tuple[str | None, Metric | None]:
     """Which metric of the files to take, and what it measures, where the options say it."""
-    name, words = monitored(monitor, metric, kind)
+    name, words = monitored(said)
     if name is None:  # of collections, a preset names the metric, too
-        name, words = metric, None
-    told = replace(told, name=words)
+        name, words = said.metric, None
+    told = said.words(words)
     return name, told.metric(name or "metric") if told.given else None

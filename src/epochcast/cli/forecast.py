@@ -13,18 +13,12 @@ import typer
 from rich.console import Console
 
 from epochcast.cli.context import Among, ConfigOption, ContextOption
-from epochcast.cli.metric import MetricWords, monitored, reading
+from epochcast.cli.metric import MetricOptions, monitored, reading, takes_metric
 from epochcast.cli.options import (
-    HardOption,
     HorizonOption,
     JsonOption,
-    KindOption,
-    MetricOption,
-    MinimizeOption,
     ModelOption,
-    MonitorOption,
     ScheduleOption,
-    SoftOption,
     StepColumnOption,
     number,
     whole,
@@ -41,7 +35,7 @@ from epochcast.logs import Column, read_column
 from epochcast.logs.csv import PLAIN_COLUMN
 from epochcast.logs.run import UnknownColumnError
 from epochcast.metric import metric_names
-from epochcast.plots import check_picture, save_picture
+from epochcast.plots import check_picture, panels, save_picture
 
 _NARROWEST, _WIDEST, _MARGIN = 20, 90, 12  # of a chart, in characters
 
@@ -51,20 +45,16 @@ CutoffOption = Annotated[
 ]
 
 
+@takes_metric
 def forecast(
     source: Annotated[
         str, typer.Argument(help="a log file, a file of plain numbers, the numbers themselves, or - for standard input")
     ],
     horizon: HorizonOption,
-    metric: MetricOption = None,
-    monitor: MonitorOption = None,
+    said: MetricOptions,
     column: Annotated[str | None, typer.Option(hidden=True)] = None,  # the former name of --monitor
-    kind: KindOption = None,
     run: Annotated[str | None, typer.Option(help="the run to forecast, if there are several")] = None,
     step_column: StepColumnOption = None,
-    minimize: MinimizeOption = None,
-    hard: HardOption = None,
-    soft: SoftOption = None,
     cutoff: CutoffOption = None,
     untrained: Annotated[
         float | None,
@@ -84,17 +74,19 @@ def forecast(
     """Forecast the rest of a run from its first values."""
     if plot is not None:
         check_picture(plot)
-    given = metric
-    if (minimize, hard, soft) == (None, None, None) or kind is not None or column is not None:  # else of one's own
-        monitor, metric = monitored(monitor, metric, kind, column)
+    monitor, metric = said.monitor, said.metric
+    if not said.words(None).given or said.kind is not None or column is not None:  # else it is one's own
+        monitor, metric = monitored(said, column)
     try:
         series = _checked(read_column(_readable(source), monitor, step_column=step_column, run=run), source, cutoff)
     except UnknownColumnError as error:
-        if metric is not None or monitor != given:
+        if metric is not None or monitor != said.metric:
             raise
         # A name that was given as --metric may be meant as either.
-        raise InputError(f"metric {given!r} is unknown; choose from {', '.join(metric_names())}; {error}") from None
-    told = MetricWords(metric, minimize, hard, soft)
+        raise InputError(
+            f"metric {said.metric!r} is unknown; choose from {', '.join(metric_names())}; {error}"
+        ) from None
+    told = said.words(metric)
     measured = told.metric(series.name)
     slow = model in SAMPLERS
     among = Among.of(series, context, config, step_column)
@@ -174,7 +166,7 @@ def show(result: Forecast, truth: tuple[Array, Array] | None, best: float | None
     low, high = final.interval(0.9)
     console.print(f"\n{result.metric.name} at step {result.horizon}: ", end="", markup=False)
     console.print(f"[bold]{final.median():.4g}[/bold]   90 % between {low:.4g} and {high:.4g}", end="")
-    console.print(f"   what came: {truth[1][-1]:.4g}" if truth is not None else "")
+    console.print(f"   truth: {truth[1][-1]:.4g}" if truth is not None else "")
     if others := others_read(result):
         console.print(f"with {others} other run{'s' * (others > 1)} as context")
     if best is not None:
@@ -187,9 +179,6 @@ def show(result: Forecast, truth: tuple[Array, Array] | None, best: float | None
 
 
 def _save_plot(result: Forecast, path: Path, truth: Array | None) -> None:
-    from matplotlib.figure import Figure
-
-    # Not pyplot: a figure of our own needs no display.
-    figure = Figure(figsize=(7.5, 4.2), layout="constrained")
-    result.plot(figure.subplots(), truth=truth)
+    figure, axes = panels(1, 1, 7.5, 4.2)
+    result.plot(axes[0, 0], truth=truth)
     save_picture(figure, path, dpi=150)

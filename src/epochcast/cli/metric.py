@@ -1,15 +1,65 @@
-"""The metric that the options of a command describe."""
+"""The options that say which metric a command is about, the same for all commands, and the metric they describe."""
 
 from __future__ import annotations
 
+import inspect
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import wraps
+from typing import Annotated, Any
 
 import typer
 
 from epochcast.errors import InputError
-from epochcast.metric import Bounds, Metric, metric_names
+from epochcast.metric import Bounds, Metric, is_preset, metric_names
 from epochcast.naming import metric_by_name
+
+_ABOUT = "what it measures: accuracy, error, log_loss, ...; append % for percentages; by default by its name"
+
+
+@dataclass(frozen=True)
+class MetricOptions:
+    """What a command was told of a metric, option by option."""
+
+    monitor: Annotated[
+        str | None, typer.Option("--monitor", help="the name under which the metric is logged, such as val_acc")
+    ] = None
+    metric: Annotated[str | None, typer.Option("--metric", help=_ABOUT)] = None
+    kind: Annotated[str | None, typer.Option("--kind", hidden=True)] = None  # the former name of --metric
+    minimize: Annotated[
+        bool | None, typer.Option("--minimize/--maximize", help="a metric of your own: which way is better")
+    ] = None
+    hard: Annotated[
+        str | None, typer.Option("--hard", metavar="LOW,HIGH", help="bounds that it cannot leave, such as 0,inf")
+    ] = None
+    soft: Annotated[
+        str | None, typer.Option("--soft", metavar="LOW,HIGH", help="the range in which differences matter")
+    ] = None
+
+    def words(self, name: str | None) -> MetricWords:
+        """The words for a metric of this name, or of none."""
+        return MetricWords(name, self.minimize, self.hard, self.soft)
+
+
+NOTHING_SAID = MetricOptions()
+
+
+def takes_metric(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options of `MetricOptions` in place of its parameter `said`."""
+    options = inspect.signature(MetricOptions, eval_str=True).parameters
+
+    @wraps(command)
+    def with_options(**given: Any) -> None:
+        said = MetricOptions(**{name: given.pop(name) for name in options})
+        command(said=said, **given)
+
+    listed: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        listed += options.values() if parameter.name == "said" else [parameter]
+    by_name = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in listed]
+    with_options.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]  # what typer looks at
+    return with_options
 
 
 @dataclass(frozen=True)
@@ -43,7 +93,7 @@ class MetricWords:
     def _preset(self, column: str) -> Metric | None:
         """The preset that is named, or that the column's name tells; None for a metric of one's own."""
         if self.name is not None:
-            if not _is_preset(self.name) and (
+            if not is_preset(self.name) and (
                 self.minimize is not None or self.hard is not None or self.soft is not None
             ):
                 return None
@@ -59,13 +109,12 @@ class MetricWords:
         return found
 
 
-def monitored(
-    monitor: str | None, metric: str | None, kind: str | None, column: str | None = None
-) -> tuple[str | None, str | None]:
+def monitored(said: MetricOptions, column: str | None = None) -> tuple[str | None, str | None]:
     """The name in the logs and what it measures, from the options of this version and of the one before.
 
     A `--metric` that is no preset is a name in the logs which says itself what it measures, such as val_acc.
     """
+    monitor, metric, kind = said.monitor, said.metric, said.kind
     if column is not None:
         _deprecated("--column", f"--monitor {column}")
         monitor = column
@@ -74,13 +123,9 @@ def monitored(
         if monitor is not None and metric is not None:
             raise InputError(f"--kind {kind} and --metric {metric} say the same; leave --kind out")
         return monitor or metric, kind
-    if monitor is None and metric is not None and not _is_preset(metric):
+    if monitor is None and metric is not None and not is_preset(metric):
         return metric, None
     return monitor, metric
-
-
-def _is_preset(name: str) -> bool:
-    return name.strip().lower().removesuffix("%") in metric_names()
 
 
 def _deprecated(option: str, instead: str) -> None:

@@ -46,28 +46,7 @@ ScheduleOption = Annotated[
     str | None,
     typer.Option("--schedule", help="the learning rate: constant, cosine, linear,warmup=5, drops,at=60/80, ..."),
 ]
-MonitorOption = Annotated[
-    str | None, typer.Option("--monitor", help="the name under which the metric is logged, such as val_acc")
-]
-MetricOption = Annotated[
-    str | None,
-    typer.Option(
-        "--metric",
-        help="what it measures: accuracy, error, log_loss, ...; append % for percentages; by default by its name",
-    ),
-]
-KindOption = Annotated[str | None, typer.Option("--kind", hidden=True)]  # the former name of --metric
 StepColumnOption = Annotated[
     str | None, typer.Option("--step-column", help="the column that counts the steps, if not found")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="print JSON instead of a table")]
-
-MinimizeOption = Annotated[
-    bool | None, typer.Option("--minimize/--maximize", help="a metric of your own: which way is better")
-]
-HardOption = Annotated[
-    str | None, typer.Option("--hard", metavar="LOW,HIGH", help="bounds that the metric cannot leave, such as 0,inf")
-]
-SoftOption = Annotated[
-    str | None, typer.Option("--soft", metavar="LOW,HIGH", help="the range in which differences matter")
-]

@@ -24,7 +24,7 @@ def fan_chart(
     width: int = 72,
     truth: tuple[Array, Array] | None = None,
 ) -> Text:
-    """What was seen, the median and the central bands of what may come, and what came if it is known."""
+    """What was seen, the median and the central bands of what may come, and the truth if it is known."""
     extra = truth[1] if truth is not None else np.empty(0)
     everything = np.concatenate([seen[1], extra, *bands[0.95]])
     low, high = float(np.nanmin(everything)), float(np.nanmax(everything))
@@ -83,7 +83,7 @@ class _Canvas:
             (_SEEN[0], _SEEN[1], "seen"),
             (_MEDIAN[0], _MEDIAN[1], "median"),
             *((mark, style, f"{band:.0%}") for band, (mark, style) in sorted(_SHADES.items())),
-            (_TRUTH[0], _TRUTH[1], "what came"),
+            (_TRUTH[0], _TRUTH[1], "truth"),
         )
         chart.append(" " * (_MARGIN + 1))
         for mark, style, name in legend:

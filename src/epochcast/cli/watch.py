@@ -8,33 +8,16 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from epochcast.cli.metric import MetricWords, monitored
-from epochcast.cli.options import (
-    HardOption,
-    HorizonOption,
-    JsonOption,
-    KindOption,
-    MetricOption,
-    MinimizeOption,
-    ModelOption,
-    MonitorOption,
-    ScheduleOption,
-    SoftOption,
-    StepColumnOption,
-    number,
-)
+from epochcast.cli.metric import MetricOptions, monitored, takes_metric
+from epochcast.cli.options import HorizonOption, JsonOption, ModelOption, ScheduleOption, StepColumnOption, number
 from epochcast.errors import InputError
 
 
+@takes_metric
 def watch(
     directory: Annotated[Path, typer.Argument(help="where the trainings write their logs")],
     horizon: HorizonOption,
-    monitor: MonitorOption = None,
-    metric: MetricOption = None,
-    kind: KindOption = None,
-    minimize: MinimizeOption = None,
-    hard: HardOption = None,
-    soft: SoftOption = None,
+    said: MetricOptions,
     confidence: Annotated[
         float, typer.Option(parser=number, metavar="NUMBER", help="a run is hopeless if it loses with this probability")
     ] = 0.95,
@@ -53,11 +36,11 @@ def watch(
     from epochcast.watch import Watcher
     from epochcast.watch.table import show
 
-    name, words = monitored(monitor, metric, kind)
-    if name is None and metric is None:
+    name, words = monitored(said)
+    if name is None and said.metric is None:
         raise InputError("say which metric to watch: --monitor and the name under which it is logged, such as val_acc")
-    name = name or str(metric)
-    measured = MetricWords(words, minimize, hard, soft).metric(name)
+    name = name or str(said.metric)
+    measured = said.words(words).metric(name)
     forecaster = Forecaster(model, schedule=schedule)
     options = {"confidence": confidence, "best": best, "step_column": step_column, "forecaster": forecaster}
     if once:

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from epochcast import baselines
-from epochcast.baselines import BASELINES
-from epochcast.engines import load_engine, model_and_words
+from epochcast.engines import BASELINES, load_engine, model_and_words
 from epochcast.errors import ConfigError
 from epochcast.experiments.store import fingerprint
 from epochcast.forecaster import Forecaster

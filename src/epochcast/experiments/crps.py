@@ -7,6 +7,7 @@ CRPS(F, y) = E|X - y| - E|X - X'| / 2 for independent X, X' of F. Both terms hav
 from __future__ import annotations
 
 import math
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +15,6 @@ from scipy.special import ndtr, ndtri, softmax
 
 from epochcast.distributions import Array, Bars, Distribution, Mixture
 from epochcast.errors import InputError
-from epochcast.experiments.quantiles import Quantiles
 
 _MOST_PAIRED = 128  # components whose pairs are all counted; a sampler's thousands are thinned evenly to so many
 _PAIRS_AT_ONCE = 2_000_000
@@ -24,6 +24,13 @@ _HALF_NORMAL_MEDIAN = float(ndtri(0.75))
 _SQUARED_TAIL = 1.0 / math.sqrt(2.0 * math.pi) - 1.0 / (2.0 * math.sqrt(math.pi))
 
 
+@runtime_checkable
+class HasCrps(Protocol):
+    """A distribution of one's own that knows its score."""
+
+    def crps(self, y: Array, /) -> Array: ...
+
+
 def crps(distribution: Distribution, y: ArrayLike) -> Array:
     """The score at each position of the distribution."""
     values = np.broadcast_to(np.asarray(y, dtype=np.float64), distribution.shape)
@@ -31,9 +38,9 @@ def crps(distribution: Distribution, y: ArrayLike) -> Array:
         return _of_mixture(distribution, values)
     if isinstance(distribution, Bars):
         return _of_bars(distribution, values)
-    if isinstance(distribution, Quantiles):
+    if isinstance(distribution, HasCrps):
         return distribution.crps(values)
-    raise InputError(f"the CRPS of {type(distribution).__name__} is not known; it must be a Mixture, Bars or Quantiles")
+    raise InputError(f"the CRPS of {type(distribution).__name__} is not known; it must be a Mixture or Bars")
 
 
 def _of_mixture(mixture: Mixture, y: Array) -> Array:

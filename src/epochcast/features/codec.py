@@ -13,14 +13,7 @@ from numpy.typing import NDArray
 
 from epochcast.curve import Curves, thinned
 from epochcast.distributions import Array, Mixture
-from epochcast.features.constants import (
-    LARGEST_LOG_SCALE,
-    LARGEST_OFFSET,
-    SMALLEST_LOG_SCALE,
-    SURPRISE,
-    SURPRISE_MEAN,
-    SURPRISE_SCALE,
-)
+from epochcast.features import constants
 from epochcast.features.run import RunFeatures
 from epochcast.question import Input, Question
 from epochcast.rates import Rates
@@ -136,12 +129,12 @@ def _decoder_inputs(
     def read(raw: Raw) -> Mixture:
         logits, offsets, stretch, scale = _outputs(raw)
         log_unit = (np.log(seen.unit)[..., None] + scale)[..., None]
-        distance = np.sinh(np.clip(offsets, -LARGEST_OFFSET, LARGEST_OFFSET))
+        distance = np.sinh(np.clip(offsets, -constants.LARGEST_OFFSET, constants.LARGEST_OFFSET))
         log_scales = _limited(log_unit + stretch)
         return Mixture(
-            _with_last(log_softmax(logits) + np.log1p(-SURPRISE), np.log(SURPRISE)),
-            _with_last(seen.last[..., None, None] + np.exp(log_unit) * distance, SURPRISE_MEAN),
-            _with_last(log_scales, np.log(SURPRISE_SCALE)),
+            _with_last(log_softmax(logits) + np.log1p(-constants.SURPRISE), np.log(constants.SURPRISE)),
+            _with_last(seen.last[..., None, None] + np.exp(log_unit) * distance, constants.SURPRISE_MEAN),
+            _with_last(log_scales, np.log(constants.SURPRISE_SCALE)),
         )
 
     return DecoderInputs(seen.tokens, seen.queries(queries, rates), read, whole, values, cutoffs, queries)
@@ -156,8 +149,8 @@ def _outputs(raw: Raw) -> tuple[Array, Array, Array, Array]:
 
 
 def _limited(log_scales: Array) -> Array:
-    np.maximum(log_scales, SMALLEST_LOG_SCALE, out=log_scales)
-    return np.minimum(log_scales, LARGEST_LOG_SCALE, out=log_scales)
+    np.maximum(log_scales, constants.SMALLEST_LOG_SCALE, out=log_scales)
+    return np.minimum(log_scales, constants.LARGEST_LOG_SCALE, out=log_scales)
 
 
 def _with_last(array: Array, value: float) -> Array:

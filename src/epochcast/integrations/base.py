@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 from epochcast.errors import ConfigError, EpochcastError, InputError
 from epochcast.forecaster import Forecaster
-from epochcast.integrations.names import metric_by_name, metric_of
-from epochcast.metric import LOSS, Metric
+from epochcast.metric import LOSS, Metric, as_metric, metric_names
+from epochcast.naming import metric_by_name
 from epochcast.schedule import Schedule, ScheduleLike
 from epochcast.stopping import Decision, Stopper, StoppingRule
 from epochcast.stopping.decision import Target
@@ -211,6 +212,31 @@ class StopperCallback:
         clone = type(self).__new__(type(self))
         clone.__dict__.update(self.__dict__)
         return clone
+
+
+def metric_of(monitor: str, given: Metric | str | None = None, minimize: bool | None = None) -> Metric:
+    """The metric of a logged name: the one given, one known by that name, or what the framework says of it.
+
+    `minimize` is the framework's word on the direction, None where it has none.
+    """
+    metric = metric_by_name(monitor) if given is None else as_metric(given)
+    if metric is None and minimize:
+        metric = as_metric("loss")
+    if metric is None:
+        raise ConfigError(
+            f"what {monitor!r} measures is not known from its name; give metric=, one of {', '.join(metric_names())} "
+            "or a Metric with its direction and bounds"
+        )
+    if minimize is not None and minimize != metric.minimize:
+        raise ConfigError(
+            f"{monitor!r} is {_aim(minimize)} by the framework, but metric {metric.name!r} is {_aim(metric.minimize)}; "
+            "give the metric= that it is"
+        )
+    return replace(metric, name=monitor)
+
+
+def _aim(minimize: bool) -> str:
+    return "minimised" if minimize else "maximised"
 
 
 def check_options(horizon: int | None, metric: Metric | str | None, options: StopperOptions) -> None:

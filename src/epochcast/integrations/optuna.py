@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from epochcast.errors import MissingExtraError
-from epochcast.integrations.base import StopperOptions, check_options, harmless
-from epochcast.integrations.names import metric_of
+from epochcast.integrations.base import StopperOptions, check_options, harmless, metric_of
 from epochcast.integrations.trials import Trials
 from epochcast.metric import Metric
 from epochcast.stopping import Decision

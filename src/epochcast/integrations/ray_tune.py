@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epochcast.errors import ConfigError, MissingExtraError
-from epochcast.integrations.base import StopperOptions, check_options, harmless
-from epochcast.integrations.names import metric_of
+from epochcast.integrations.base import StopperOptions, check_options, harmless, metric_of
 from epochcast.integrations.trials import Trials
 from epochcast.logs import jsonl
 from epochcast.metric import Metric

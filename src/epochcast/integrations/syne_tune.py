@@ -10,10 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from epochcast.errors import ConfigError, MissingExtraError
-from epochcast.integrations.base import StopperOptions
-from epochcast.integrations.names import metric_of
+from epochcast.integrations.base import StopperOptions, metric_of
 from epochcast.integrations.trials import Trials
-from epochcast.metric import Metric
 
 try:
     from syne_tune.backend.trial_status import Trial
@@ -24,16 +22,16 @@ except ImportError:
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from epochcast.metric import Metric
+
 
 class EpochcastScheduler(TrialScheduler):
     """Lets another scheduler suggest the trials, and stops those that have too small a chance to beat the others.
 
     `scheduler` suggests, hears of every result and may stop trials too. Its metric is monitored, and its direction
     must be that of `metric`, which says what is measured (from its name where that is well known). `horizon` is the
-    number of steps of a whole trial, `step` the name under which trials report where they are, counted from 1. All
-    other options are those of `epochcast.Stopper`; a trial is checked about 20 times unless `check_every` is given.
-    With `target="any"` a trial has to beat every value that another has reached so far, with "final" the last values of
-    those that came to the horizon.
+    number of steps of a whole trial, `step` the name under which trials report where they are, counted from 1. What a
+    trial has to beat, how often it is checked, and all other options: see `epochcast.integrations.trials.Trials`.
     """
 
     def __init__(
@@ -41,8 +39,8 @@ class EpochcastScheduler(TrialScheduler):
         scheduler: TrialScheduler,
         metric: Metric | str | None = None,
         *,
-        horizon: int,
         step: str = "epoch",
+        horizon: int,
         **options: Unpack[StopperOptions],
     ) -> None:
         super().__init__(random_seed=scheduler.random_seed)

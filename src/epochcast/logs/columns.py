@@ -19,7 +19,7 @@ from epochcast.curve import Array
 from epochcast.errors import InputError
 from epochcast.logs import limits
 from epochcast.logs.restart import Mark, Survivors, survivors
-from epochcast.logs.run import Kind, Run, Series, list_names, shown
+from epochcast.logs.run import Format, Run, Series, list_names, shown
 
 # The first of these that a log has is its step column. Epochs come first: they are what people set a horizon in.
 STEP_NAMES = (
@@ -143,7 +143,7 @@ class Columns:
             elif item is not None:
                 self._not_numbers[name] = self._not_numbers.get(name, 0) + 1
 
-    def run(self, name: str, path: Path, kind: Kind, step_column: str | None = None) -> Run:
+    def run(self, name: str, path: Path, format: Format, step_column: str | None = None) -> Run:
         """The run that these numbers describe, over the steps of `step_column` or of the column that looks like it."""
         notes = list(self.notes)
         notes += [f"{shown(n)}: left out {k} entries, not numbers" for n, k in self._not_numbers.items() if n in self]
@@ -166,7 +166,7 @@ class Columns:
                 dropped = f"{len(steps) - len(series.steps)} of {len(steps)} values"
                 notes.append(f"{shown(column)}: left out {dropped}, each followed by another of the same {axis.name}")
             metrics[column] = series
-        return Run(name, path, kind, metrics, axis.name, tuple(notes), dead.columns)
+        return Run(name, path, metrics, format, axis.name, tuple(notes), dead.columns)
 
     def _axis(self, step_column: str | None) -> _Axis:
         if self.rows_are_steps and step_column in (None, "step"):

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from epochcast.errors import InputError
 from epochcast.logs import limits, mlruns, tensorboard, transformers, wandb
-from epochcast.logs.run import Kind, Skipped
+from epochcast.logs.run import Format, Skipped
 
-_KIND_BY_NAME: dict[str, Kind] = {
+_FORMAT_BY_NAME: dict[str, Format] = {
     transformers.FILE_NAME: "transformers",
     "result.json": "jsonl",  # Ray Tune's
     wandb.SUMMARY: "wandb",
 }
-_KIND_BY_SUFFIX: dict[str, Kind] = {
+_FORMAT_BY_SUFFIX: dict[str, Format] = {
     ".csv": "csv",
     ".tsv": "csv",
     ".jsonl": "jsonl",
@@ -34,7 +34,7 @@ _CHECKPOINT = re.compile(r"checkpoint-\d+")
 class Log:
     """The files of one log. Some runs are a folder of files: those of TensorBoard, MLflow's file store and W&B."""
 
-    kind: Kind
+    format: Format
     name: str
     paths: tuple[Path, ...]
     folder: Path | None = None
@@ -79,11 +79,11 @@ class _Walk:
 
     def _visit_entry(self, path: Path, entry: os.DirEntry[str], depth: int) -> None:
         if entry.is_symlink():
-            if _kind_of(path) is not None:
+            if _format_of(path) is not None:
                 self.skipped.append(Skipped(path, "a symbolic link"))
         elif entry.is_dir(follow_symlinks=False):
             self.visit(path, depth + 1)
-        elif entry.is_file(follow_symlinks=False) and _kind_of(path) is not None:
+        elif entry.is_file(follow_symlinks=False) and _format_of(path) is not None:
             self.files.append(path)
 
     def _below(self, directory: Path, depth: int) -> Iterator[Path]:
@@ -119,14 +119,14 @@ def find_logs(root: Path) -> tuple[list[Log], list[Skipped]]:
     for path in wandb.without_summaries_of_known_runs(_without_earlier_checkpoints(walk)):
         groups.setdefault(_place(path), []).append(path)
     for place, paths in groups.items():
-        kind = _kind_of(paths[0])
-        if kind == "wandb":
+        format = _format_of(paths[0])
+        if format == "wandb":
             newest = max(paths, key=wandb.start_time)
             folder = wandb.run_folder(newest)
             folder = folder if folder is not None and root in (folder, *folder.parents) else None
-            logs[place] = Log(kind, _name(root, folder or newest), tuple(paths), folder)
-        elif kind is not None:
-            logs[place] = Log(kind, _name(root, place), tuple(paths), place if kind == "tensorboard" else None)
+            logs[place] = Log(format, _name(root, folder or newest), tuple(paths), folder)
+        elif format is not None:
+            logs[place] = Log(format, _name(root, place), tuple(paths), place if format == "tensorboard" else None)
     if len(logs) > limits.MAX_RUNS:
         raise InputError(f"{root} holds {len(logs):,} logs, more than {limits.MAX_RUNS:,}; give a directory in it")
     return sorted(logs.values(), key=lambda log: log.path), walk.skipped
@@ -140,10 +140,10 @@ def _place(path: Path) -> Path:
     return path.parent.parent / path.name if path.suffix.lower() == wandb.SUFFIX else path
 
 
-def _kind_of(path: Path) -> Kind | None:
+def _format_of(path: Path) -> Format | None:
     if tensorboard.MARK in path.name:
         return "tensorboard"
-    return _KIND_BY_NAME.get(path.name) or _KIND_BY_SUFFIX.get(path.suffix.lower())
+    return _FORMAT_BY_NAME.get(path.name) or _FORMAT_BY_SUFFIX.get(path.suffix.lower())
 
 
 def _name(root: Path, place: Path) -> str:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from epochcast.checks import is_number
 from epochcast.errors import InputError
 from epochcast.logs import limits
 from epochcast.logs.columns import Columns
@@ -41,9 +42,9 @@ def _record(entry: Any, where: str, first: Any) -> dict[str, Any]:
     elif isinstance(first, list):
         if isinstance(entry, list) and len(entry) == len(first) and len(first) in (2, 3):
             step, value = entry[-2:]
-            if _is_number(step):
+            if is_number(step):
                 return {"step": step, PLAIN_COLUMN: math.nan if value is None else value}
-    elif entry is None or _is_number(entry) or isinstance(entry, str):
+    elif entry is None or is_number(entry) or isinstance(entry, str):
         return {PLAIN_COLUMN: math.nan if entry is None else entry}
     raise InputError(
         f"{where} is {str(entry)[:40]!r}; give numbers, [step, value], [time, step, value] or objects, alike in all"
@@ -72,7 +73,7 @@ def _lists(found: Mapping[str, Any], prefix: str = "", depth: int = 1) -> Iterat
     for key, item in found.items():
         if isinstance(item, dict) and depth < _DEEPEST_OBJECT:
             yield from _lists(item, f"{prefix}{key}/", depth + 1)
-        elif isinstance(item, list) and any(_is_number(value) for value in item):
+        elif isinstance(item, list) and any(is_number(value) for value in item):
             yield prefix + key, item
 
 
@@ -83,7 +84,3 @@ def _holds_lists_alone(found: Mapping[str, Any], depth: int = 1) -> bool:
         or (isinstance(item, dict) and depth < _DEEPEST_OBJECT and _holds_lists_alone(item, depth + 1))
         for item in found.values()
     )
-
-
-def _is_number(item: Any) -> bool:
-    return isinstance(item, (int, float)) and not isinstance(item, bool)

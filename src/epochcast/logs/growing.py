@@ -13,7 +13,7 @@ from epochcast.logs.directory import Log, find_logs
 from epochcast.logs.read import gathered, read_log
 from epochcast.logs.run import Findings
 
-_Key = tuple[str, tuple[Path, ...]]  # kind and files of a log; a folder may hold logs of several kinds
+_Key = tuple[str, tuple[Path, ...]]  # format and files of a log; a folder may hold logs of several formats
 _Signature = tuple[tuple[str, int, int], ...]  # of each file: its path, size and time of change
 
 
@@ -46,7 +46,7 @@ class GrowingLogs:
         logs, skipped = find_logs(self.root)
         readings: dict[_Key, _Reading] = {}
         for done, log in enumerate(logs, start=1):
-            readings[log.kind, log.paths] = self._reading_of(log)
+            readings[log.format, log.paths] = self._reading_of(log)
             if advance is not None:
                 advance(done, len(logs))
         self._readings = readings
@@ -55,7 +55,7 @@ class GrowingLogs:
     def _reading_of(self, log: Log) -> _Reading:
         # The files are looked at before they are read: what is written in between is read again next time.
         signature = _signature(log)
-        known = self._readings.get((log.kind, log.paths))
+        known = self._readings.get((log.format, log.paths))
         if known is not None and known.signature == signature:
             return known
         self.files_read += 1
@@ -64,7 +64,7 @@ class GrowingLogs:
 
 def _signature(log: Log) -> _Signature:
     paths = [*log.paths]
-    if log.kind == "mlflow":
+    if log.format == "mlflow":
         paths += [path.with_name(f"{path.name}-wal") for path in log.paths]  # where SQLite writes first
     states = []
     for path in paths:

@@ -1,9 +1,10 @@
-"""`read_runs` and `read_column`: one way in for every kind of log."""
+"""`read_runs` and `read_column`: one way in for every format of log."""
 
 from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
@@ -15,11 +16,11 @@ from epochcast.errors import InputError
 from epochcast.logs import csv, document, jsonl, limits, mlflow, mlruns, tensorboard, transformers, wandb
 from epochcast.logs.columns import Columns
 from epochcast.logs.directory import Log, find_logs
-from epochcast.logs.run import Findings, Kind, Run, Skipped, list_names, shown
+from epochcast.logs.run import Findings, Format, Run, Skipped, list_names, shown
 
 _HEAD_BYTES = 4096
 _SHORT_ID = 8
-_TRACKERS: tuple[Kind, ...] = ("mlflow", "wandb")  # whose users name runs, and may name two alike
+_TRACKERS: tuple[Format, ...] = ("mlflow", "wandb")  # whose users name runs, and may name two alike
 
 
 @dataclass(frozen=True)
@@ -42,21 +43,28 @@ class _Request:
 
 
 def read_runs(
-    path: str | os.PathLike[str], *, step_column: str | None = None, kinds: Collection[Kind] | None = None
+    path: str | os.PathLike[str],
+    *,
+    step_column: str | None = None,
+    formats: Collection[Format] | None = None,
+    kinds: Collection[Format] | None = None,
 ) -> Findings:
     """The runs in a log file or in all logs below a directory.
 
     Steps come from the column that looks like it (epoch, step, iteration, ...) unless `step_column` names one. In a
     directory, a file that cannot be read as a log is left out and `Findings.skipped` tells why; a file given by name
-    raises. `kinds` limits a directory to some kinds of log, for trainings that write the same values to several.
+    raises. `formats` limits a directory to some formats of log, for trainings that write the same values to several.
     """
     path = Path(path)
-    _check_kinds(kinds)
+    if kinds is not None:
+        warnings.warn("kinds= will go: say formats=", DeprecationWarning, stacklevel=2)
+        formats = kinds
+    _check_formats(formats)
     if not limits.is_directory(path):
-        log = Log(_kind_of_content(path), path.name, (path,))
+        log = Log(_format_of_content(path), path.name, (path,))
         return Findings(path, *_read_log(log, _Request(step_column)))
     logs, skipped = find_logs(path)
-    found = [read_log(log, step_column) for log in logs if kinds is None or log.kind in kinds]
+    found = [read_log(log, step_column) for log in logs if formats is None or log.format in formats]
     return gathered(path, found, skipped)
 
 
@@ -79,7 +87,7 @@ def gathered(path: Path, parts: Iterable[Findings], skipped: Iterable[Skipped]) 
         findings.skipped += part.skipped
     shared = {name for name, count in Counter(run.name for run in findings).items() if count > 1}
     if shared:
-        findings[:] = [_with_id(run) if run.name in shared and run.kind in _TRACKERS else run for run in findings]
+        findings[:] = [_with_id(run) if run.name in shared and run.format in _TRACKERS else run for run in findings]
     return findings
 
 
@@ -112,7 +120,7 @@ def _run_at(path: Path, request: _Request) -> Run:
     if limits.is_directory(path):
         findings = read_runs(path, step_column=request.step_column)
     else:
-        log = Log(_kind_of_content(path), path.name, (path,))
+        log = Log(_format_of_content(path), path.name, (path,))
         findings = Findings(path, *_read_log(log, request))
     wanted = findings if request.run is None else _named(findings, request.run)
     if len(wanted) == 1:
@@ -143,29 +151,31 @@ def _run_in(stream: TextIO, request: _Request) -> Run:
     if len(text) > limits.MAX_BYTES:
         raise limits.too_large(source, "characters", limits.MAX_BYTES)
     data = text.encode("utf-8", errors="surrogatepass")
-    kind = _kind_of_head(data[:_HEAD_BYTES])
-    columns = csv.parse(data, source, finished=True, only=request.only) if kind == "csv" else _json(kind, data, source)
-    return columns.run(source, Path(source), kind, request.step_column)
+    format = _format_of_head(data[:_HEAD_BYTES])
+    columns = (
+        csv.parse(data, source, finished=True, only=request.only) if format == "csv" else _json(format, data, source)
+    )
+    return columns.run(source, Path(source), format, request.step_column)
 
 
 def _read_log(log: Log, request: _Request) -> tuple[list[Run], list[Skipped]]:
     """The runs of one log, and what was left out of it."""
     source, step_column = str(log.path), request.step_column
-    if log.kind == "mlflow":
+    if log.format == "mlflow":
         return _read_store(log, request) if log.folder is None else (_read_stored(log, log.folder, request), [])
-    if log.kind == "wandb":
+    if log.format == "wandb":
         return [_read_wandb(log, request)], []
-    if log.kind == "tensorboard":
+    if log.format == "tensorboard":
         columns = tensorboard.parse(log.paths, source)
-    elif log.kind == "transformers":
+    elif log.format == "transformers":
         columns = transformers.parse(limits.read_bytes(log.path), source)
         step_column = step_column or transformers.STEP_COLUMN
-    elif log.kind in ("json", "jsonl"):
-        columns = _json(log.kind, limits.read_bytes(log.path), source)
+    elif log.format in ("json", "jsonl"):
+        columns = _json(log.format, limits.read_bytes(log.path), source)
     else:
         data = limits.read_bytes(log.path)
         columns = csv.parse(data, source, finished=_is_list_on_one_line(data), only=request.only)
-    return [columns.run(log.name, log.path, log.kind, step_column)], []
+    return [columns.run(log.name, log.path, log.format, step_column)], []
 
 
 def _is_list_on_one_line(data: bytes) -> bool:
@@ -185,7 +195,7 @@ def _read_store(log: Log, request: _Request) -> tuple[list[Run], list[Skipped]]:
     skipped: list[Skipped] = []
     for name, columns in mlflow.parse(log.path):
         try:
-            runs.append(columns.run(f"{log.name}/{name}", log.path, log.kind, request.step_column))
+            runs.append(columns.run(f"{log.name}/{name}", log.path, log.format, request.step_column))
         except InputError as error:
             skipped.append(Skipped(log.path, str(error)))
     return runs, skipped
@@ -197,20 +207,20 @@ def _read_stored(log: Log, folder: Path, request: _Request) -> list[Run]:
     if found is None:
         return []
     name, columns = found
-    return [columns.run(f"{log.name}/{name}".lstrip("/"), folder, log.kind, request.step_column)]
+    return [columns.run(f"{log.name}/{name}".lstrip("/"), folder, log.format, request.step_column)]
 
 
 def _read_wandb(log: Log, request: _Request) -> Run:
     if log.paths[0].name == wandb.SUMMARY:
         columns = wandb.parse_summary(limits.read_bytes(log.paths[0]), str(log.path))
-        return columns.run(log.name, log.path, log.kind, request.step_column)
+        return columns.run(log.name, log.path, log.format, request.step_column)
     title, columns = wandb.parse(log.paths, str(log.path))
     name = f"{log.name.rpartition('/')[0]}/{title}".lstrip("/") if title else log.name
-    return columns.run(name, log.path, log.kind, request.step_column)
+    return columns.run(name, log.path, log.format, request.step_column)
 
 
-def _kind_of_content(path: Path) -> Kind:
-    """The kind of a file that was given by name: its first bytes tell more than its suffix."""
+def _format_of_content(path: Path) -> Format:
+    """The format of a file that was given by name: its first bytes tell more than its suffix."""
     limits.require_file(path)
     if tensorboard.MARK in path.name:
         return "tensorboard"
@@ -225,22 +235,22 @@ def _kind_of_content(path: Path) -> Kind:
         return "wandb"
     if path.name == transformers.FILE_NAME or b'"log_history"' in head:
         return "transformers"
-    return _kind_of_head(head)
+    return _format_of_head(head)
 
 
-def _kind_of_head(head: bytes) -> Kind:
+def _format_of_head(head: bytes) -> Format:
     first = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
     return "json" if first == b"[" else "jsonl" if first == b"{" else "csv"
 
 
-def _json(kind: Kind, data: bytes, source: str) -> Columns:
+def _json(format: Format, data: bytes, source: str) -> Columns:
     """The numbers of a list, of an object that holds lists, or of JSON lines."""
-    if kind == "json":
+    if format == "json":
         return document.parse(data, source)
     return document.history(data, source) or jsonl.parse(data, source)
 
 
-def _check_kinds(kinds: Collection[Kind] | None) -> None:
-    unknown = set(kinds or ()) - set(get_args(Kind))
+def _check_formats(formats: Collection[Format] | None) -> None:
+    unknown = set(formats or ()) - set(get_args(Format))
     if unknown:
-        raise InputError(f"kinds={sorted(unknown)} is unknown; choose from {', '.join(get_args(Kind))}")
+        raise InputError(f"formats={sorted(unknown)} is unknown; choose from {', '.join(get_args(Format))}")

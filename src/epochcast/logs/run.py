@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from epochcast.curve import Array
 from epochcast.errors import InputError
 
-Kind = Literal["csv", "json", "jsonl", "mlflow", "tensorboard", "transformers", "wandb"]
+Format = Literal["csv", "json", "jsonl", "mlflow", "tensorboard", "transformers", "wandb"]
 
 _NAMES_LISTED = 40
 _LONGEST_NAME_SHOWN = 100
@@ -34,8 +34,8 @@ class Run:
 
     name: str
     path: Path
-    kind: Kind
     metrics: dict[str, Series]
+    format: Format
     step_name: str | None  # what the log calls its steps; None: values were counted 1, 2, 3, ...
     notes: tuple[str, ...] = ()  # what the reader left out or changed, one sentence each
     restarted: frozenset[str] = frozenset()  # metrics that started again, of which only the last attempt is here
@@ -57,7 +57,7 @@ class Run:
         """One line that tells what was found, and one more for each note."""
         steps = "counted values" if self.step_name is None else shown(self.step_name)
         sizes = [f"{shown(name)} ({len(series.steps)})" for name, series in self.metrics.items()]
-        head = f"{shown(self.name)}: {self.kind}, by {steps}: {_listed(sizes)}"
+        head = f"{shown(self.name)}: {self.format}, by {steps}: {_listed(sizes)}"
         return "\n".join([head, *(f"  {note}" for note in self.notes)])
 
 
@@ -79,10 +79,10 @@ class Findings(list[Run]):
 
     def describe(self) -> str:
         """What was found and what was left out, one line each, after a summary."""
-        kinds = Counter(run.kind for run in self)
+        formats = Counter(run.format for run in self)
         summary = f"{self.path}: {len(self)} run{'s' * (len(self) != 1)}"
-        if kinds:
-            summary += " (" + ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) + ")"
+        if formats:
+            summary += " (" + ", ".join(f"{count} {format}" for format, count in sorted(formats.items())) + ")"
         if self.skipped:
             summary += f", {len(self.skipped)} left out"
         left_out = [f"left out {skipped.path}: {skipped.reason}" for skipped in self.skipped]

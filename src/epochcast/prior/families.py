@@ -7,6 +7,7 @@ logarithms, so that every law is uniform or normal and a sampler may walk in the
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -20,22 +21,24 @@ Array = NDArray[np.float64]
 _LARGEST_EXPONENT = 700.0  # np.exp overflows just above 709
 
 
+class _Drawn(ABC):
+    @abstractmethod
+    def fill(self, out: Array, rng: np.random.Generator) -> Array:
+        """Draws into memory that is there."""
+
+    def sample(self, size: int, rng: np.random.Generator) -> Array:
+        return self.fill(np.empty(size), rng)
+
+
 @dataclass(frozen=True)
-class Uniform:
+class Uniform(_Drawn):
     """The uniform law on (low, high)."""
 
     low: float
     high: float
 
-    def sample(self, size: int, rng: np.random.Generator) -> Array:
-        return self.fill(np.empty(size), rng)
-
     def fill(self, out: Array, rng: np.random.Generator) -> Array:
-        """Draws into memory that is there."""
-        rng.random(out=out)
-        out *= self.high - self.low
-        out += self.low
-        return out
+        return _placed(rng.random(out=out), self.low, self.high - self.low)
 
     def log_density(self, x: Array) -> Array:
         inside = (x > self.low) & (x < self.high)
@@ -46,21 +49,11 @@ class Uniform:
 
 
 @dataclass(frozen=True)
-class Normal:
+class Normal(_Drawn):
     """The normal law with the given mean and standard deviation."""
 
     mean: float
     sd: float
-
-    def sample(self, size: int, rng: np.random.Generator) -> Array:
-        return self.fill(np.empty(size), rng)
-
-    def fill(self, out: Array, rng: np.random.Generator) -> Array:
-        """Draws into memory that is there."""
-        rng.standard_normal(out=out)
-        out *= self.sd
-        out += self.mean
-        return out
 
     def log_density(self, x: Array) -> Array:
         z = (x - self.mean) / self.sd
@@ -69,8 +62,18 @@ class Normal:
     def cdf(self, x: Array) -> Array:
         return np.asarray(ndtr((x - self.mean) / self.sd))
 
+    def fill(self, out: Array, rng: np.random.Generator) -> Array:
+        return _placed(rng.standard_normal(out=out), self.mean, self.sd)
+
 
 Law = Uniform | Normal
+
+
+def _placed(standard: Array, shift: float, scale: float) -> Array:
+    """Draws of a standard law, scaled and shifted in place."""
+    standard *= scale
+    standard += shift
+    return standard
 
 
 @dataclass(frozen=True)

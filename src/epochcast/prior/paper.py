@@ -154,15 +154,19 @@ def _valid_at_both_ends(parameters: Array, horizon: int) -> Array:
     return parameters.take(np.flatnonzero((last > first) & (last <= 1.0)), axis=1)
 
 
+def draw_parameters(size: int, rng: np.random.Generator) -> Array:
+    """Draws [parameter, draw] from the laws alone, whether their curves are allowed or not."""
+    drawn = np.empty((len(LAWS), size))
+    for row, law in zip(drawn, LAWS.values(), strict=True):
+        law.fill(row, rng)
+    return drawn
+
+
 def _candidates(size: int, horizon: int, rng: np.random.Generator) -> Array:
     """Draw `size` parameter vectors and keep those that are valid at both ends: [parameter, candidate]."""
-    parameters = np.empty((len(LAWS), size))
-    for row, law in zip(parameters, LAWS.values(), strict=True):
-        law.fill(row, rng)
+    drawn = draw_parameters(size, rng)
     blocks = range(0, size, _CANDIDATE_BLOCK)
-    return np.concatenate(
-        [_valid_at_both_ends(parameters[:, i : i + _CANDIDATE_BLOCK], horizon) for i in blocks], axis=1
-    )
+    return np.concatenate([_valid_at_both_ends(drawn[:, i : i + _CANDIDATE_BLOCK], horizon) for i in blocks], axis=1)
 
 
 def sample(size: int, rng: np.random.Generator, horizon: int = 100) -> Draw:

@@ -66,7 +66,7 @@ class CollapsedPrior:
         found: list[Array] = []
         while (missing := size - sum(points.shape[1] for points in found)) > 0:
             count = min(int(missing / paper.ACCEPTANCE * 1.05) + 16, _LARGEST_BATCH)
-            points = collapse(np.stack([law.sample(count, rng) for law in paper.LAWS.values()], axis=-1))
+            points = collapse(paper.draw_parameters(count, rng).T)
             found.append(points[:, self.allowed(points)])
         return np.concatenate(found, axis=1)[:, :size]
 

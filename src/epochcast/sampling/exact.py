@@ -12,19 +12,17 @@ numpy < 2; blackjax wants jax. And none knows the coordinates, which are worth m
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import logsumexp
 
-from epochcast.distributions import Array, Mixture
+from epochcast.distributions import Array
 from epochcast.errors import ConfigError
-from epochcast.question import Engine, Question
 from epochcast.sampling import collapsed, smc
 from epochcast.sampling.collapsed import LOG_SIGMA, CollapsedPosterior, CollapsedPrior
-from epochcast.sampling.posterior import Observed, check_queries, equal_mixture, split
+from epochcast.sampling.engine import Progress, SamplingEngine
+from epochcast.sampling.posterior import Observed, check_whole
 
 _RUNS = 2
 _PRIOR_SHARE = 4  # draws from the prior per particle: many, because they cost little and are shared by all curves
@@ -50,19 +48,9 @@ class ExactConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        smallest = {
-            "particles": 100,
-            "moves": 1,
-            "final_moves": 1,
-            "snapshots": 1,
-            "attempts": 1,
-            "components": 2,
-            "seed": 0,
-        }
-        for name, least in smallest.items():
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ConfigError(f"{name}={value!r} of the exact engine must be a whole number, at least {least}")
+        counts = ("moves", "final_moves", "snapshots", "attempts")
+        smallest = {"particles": 100, **dict.fromkeys(counts, 1), "components": 2, "seed": 0}
+        check_whole(self, smallest, "the exact engine")
         if not (math.isfinite(self.tolerance) and self.tolerance > 0.0):
             raise ConfigError(f"tolerance={self.tolerance!r} must be a positive number of nats")
 
@@ -87,35 +75,31 @@ class ExactDiagnostics:
         return self.disagreement <= self.tolerance
 
 
-class ExactEngine(Engine):
-    """Forecasts from the exact posterior; `diagnostics` holds one record per curve of the latest forecast."""
+class ExactEngine(SamplingEngine[ExactDiagnostics]):
+    """Forecasts from the exact posterior."""
 
     name = "exact"
-    samples = True  # seconds per run
 
-    def __init__(
-        self, config: ExactConfig | None = None, *, progress: Callable[[int, int], None] | None = None
-    ) -> None:
+    def __init__(self, config: ExactConfig | None = None, *, progress: Progress | None = None) -> None:
+        super().__init__(progress)
         self.config = config or ExactConfig()
-        self.diagnostics: tuple[ExactDiagnostics, ...] = ()
-        self._progress = progress
         self._priors: dict[float, tuple[CollapsedPrior, Array]] = {}
 
-    def predict(self, question: Question) -> Mixture:
-        """The posterior predictive [curve, query] of normalised curves."""
-        curves, queries, horizon = question.runs, question.steps, question.horizon
-        check_queries(curves, queries, horizon)
-        means, log_scales, diagnostics = [], [], []
-        for i, observed in enumerate(split(curves)):
-            points, record = self.sample(observed, horizon)
-            means.append(collapsed.curves(points, queries[i]))  # [query, draw]
-            log_scales.append(points[LOG_SIGMA])
-            diagnostics.append(record)
-            if self._progress is not None:
-                self._progress(i + 1, len(curves))
-        self.diagnostics = tuple(diagnostics)
-        _warn_of_disagreement(diagnostics)
-        return equal_mixture(means, log_scales)
+    def _draws(
+        self, observed: Observed, queries: Array, horizon: float, place: tuple[int, int]
+    ) -> tuple[Array, Array, ExactDiagnostics]:
+        points, record = self.sample(observed, horizon)
+        if self._progress is not None:
+            self._progress(place[0] + 1, place[1])
+        return collapsed.curves(points, queries), points[LOG_SIGMA], record
+
+    def _doubts(self, doubtful: list[ExactDiagnostics]) -> tuple[str, type[Warning]]:
+        worst = max(record.disagreement for record in doubtful)
+        sentence = (
+            f"two runs disagree on {len(doubtful)} of {len(self.diagnostics)} curves by more than "
+            f"{doubtful[0].tolerance:g} nats (up to {worst:.3f}); raise particles, final_moves or attempts"
+        )
+        return sentence, UnsettledWarning
 
     def sample(self, observed: Observed, horizon: float) -> tuple[Array, ExactDiagnostics]:
         """Points [parameter, draw] of one curve's posterior, from both runs, and their diagnostics."""
@@ -174,15 +158,3 @@ def _mean_log_likelihood(points: Array, steps: Array, paths: Array) -> Array:
         terms = -0.5 * ((values[:, None] - mean) * precision) ** 2 - log_sigma
         total += logsumexp(terms, axis=1)
     return total / len(steps)
-
-
-def _warn_of_disagreement(diagnostics: list[ExactDiagnostics]) -> None:
-    unsettled = [record for record in diagnostics if not record.converged]
-    if unsettled:
-        worst = max(record.disagreement for record in unsettled)
-        warnings.warn(
-            f"two runs disagree on {len(unsettled)} of {len(diagnostics)} curves by more than "
-            f"{unsettled[0].tolerance:g} nats (up to {worst:.3f}); raise particles, final_moves or attempts",
-            UnsettledWarning,
-            stacklevel=3,
-        )

@@ -8,7 +8,6 @@ measured against its own autocorrelation time, and a `ShortChainWarning` tells w
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,26 +15,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.distributions import Array, Mixture
+from epochcast.distributions import Array
 from epochcast.errors import ConfigError, InputError, MissingExtraError
 from epochcast.prior.families import Family, Uniform
-from epochcast.question import Engine, Question
-from epochcast.sampling.posterior import (
-    DomhanPosterior,
-    Observed,
-    PaperPosterior,
-    Posterior,
-    check_queries,
-    equal_mixture,
-    split,
-)
+from epochcast.sampling.engine import Progress, SamplingEngine
+from epochcast.sampling.posterior import DomhanPosterior, Observed, PaperPosterior, Posterior, check_whole
 
 LogDensity = Callable[[Array], Array]  # [walker, parameter] -> [walker]
-Progress = Callable[[int, int], None]  # (steps done, steps in total)
 Start = Literal["lse", "map", "default"]
 PriorName = Literal["pp", "op"]
 
-_POSTERIORS: dict[str, type[PaperPosterior] | type[DomhanPosterior]] = {"pp": PaperPosterior, "op": DomhanPosterior}
+POSTERIORS: dict[str, type[PaperPosterior] | type[DomhanPosterior]] = {"pp": PaperPosterior, "op": DomhanPosterior}
 _STARTS = ("lse", "map", "default")
 _BALL = 1e-3  # radius of the first ensemble, in units of each parameter's scale
 _SMALLEST_BALL = 1e-9
@@ -61,10 +51,7 @@ class McmcConfig:
 
     def __post_init__(self) -> None:
         smallest = {"nsamples": 1, "nwalkers": 2, "burn_in": 0, "thin": 1, "seed": 0, "components": 1}
-        for name, least in smallest.items():
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ConfigError(f"{name}={value!r} of a chain must be a whole number, at least {least}")
+        check_whole(self, smallest, "a chain")
         if self.thin > self.nsamples:
             raise ConfigError(f"thin={self.thin} leaves nothing of nsamples={self.nsamples}")
         if self.start not in _STARTS:
@@ -107,39 +94,37 @@ class Chain:
         return np.asarray(self.positions[index * steps // count, index % walkers])
 
 
-class McmcEngine(Engine):
-    """Forecasts by MCMC; `diagnostics` holds one record per curve of the latest forecast."""
-
-    samples = True  # seconds per run
+class McmcEngine(SamplingEngine[ChainDiagnostics]):
+    """Forecasts by MCMC."""
 
     def __init__(self, prior: PriorName = "pp", config: McmcConfig = M1, *, progress: Progress | None = None) -> None:
-        if prior not in _POSTERIORS:
+        if prior not in POSTERIORS:
             raise ConfigError(f"prior={prior!r} is unknown; choose 'pp' (the paper's) or 'op' (the original one)")
-        size = len(_POSTERIORS[prior].default)
+        size = len(POSTERIORS[prior].default)
         if config.nwalkers < 2 * size:
             raise ConfigError(f"nwalkers={config.nwalkers} is too few for {size} parameters; use at least {2 * size}")
+        super().__init__(progress)
         _emcee()  # a missing extra is told now, not in the middle of an experiment
         self.name = f"mcmc-{prior}"
         self.config = config
-        self.diagnostics: tuple[ChainDiagnostics, ...] = ()
-        self._posterior = _POSTERIORS[prior]
-        self._progress = progress
+        self._posterior = POSTERIORS[prior]
 
-    def predict(self, question: Question) -> Mixture:
-        """The posterior predictive [curve, query] of normalised curves."""
-        curves, queries, horizon = question.runs, question.steps, question.horizon
-        check_queries(curves, queries, horizon)
-        means, log_scales, diagnostics = [], [], []
-        for i, observed in enumerate(split(curves)):
-            posterior = self._posterior(observed, horizon)
-            chain = self._sample(posterior, i, len(curves))
-            draws = chain.draws(self.config.components)
-            means.append(posterior.curves(draws, queries[i]).T)  # [query, draw]
-            log_scales.append(draws[:, -1])
-            diagnostics.append(chain.diagnostics)
-        self.diagnostics = tuple(diagnostics)
-        _warn_of_short_chains(diagnostics)
-        return equal_mixture(means, log_scales)
+    def _draws(
+        self, observed: Observed, queries: Array, horizon: float, place: tuple[int, int]
+    ) -> tuple[Array, Array, ChainDiagnostics]:
+        posterior = self._posterior(observed, horizon)
+        chain = self._sample(posterior, *place)
+        draws = chain.draws(self.config.components)
+        return posterior.curves(draws, queries).T, draws[:, -1], chain.diagnostics
+
+    def _doubts(self, doubtful: list[ChainDiagnostics]) -> tuple[str, type[Warning]]:
+        slowest = max(chain.autocorrelation_time for chain in doubtful)
+        sentence = (
+            f"{len(doubtful)} of {len(self.diagnostics)} chains of {doubtful[0].steps} steps are shorter than "
+            f"{_LENGTH_IN_TIMES} autocorrelation times (up to {slowest:.0f} steps); raise nsamples, or use the engine "
+            "'exact'"
+        )
+        return sentence, ShortChainWarning
 
     def sample(self, observed: Observed, horizon: float) -> Chain:
         """The chain of one curve."""
@@ -157,18 +142,6 @@ class McmcEngine(Engine):
             report(curve * total + done, curves * total)
 
         return run_ensemble(posterior.log_density, ensemble, self.config, rng, progress)
-
-
-def _warn_of_short_chains(diagnostics: list[ChainDiagnostics]) -> None:
-    short = [chain for chain in diagnostics if not chain.converged]
-    if short:
-        slowest = max(chain.autocorrelation_time for chain in short)
-        warnings.warn(
-            f"{len(short)} of {len(diagnostics)} chains of {short[0].steps} steps are shorter than {_LENGTH_IN_TIMES} "
-            f"autocorrelation times (up to {slowest:.0f} steps); raise nsamples, or use the engine 'exact'",
-            ShortChainWarning,
-            stacklevel=3,
-        )
 
 
 def _emcee() -> Any:

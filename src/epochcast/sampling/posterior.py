@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from epochcast.curve import Curves
 from epochcast.distributions import Mixture
-from epochcast.errors import InputError
+from epochcast.errors import ConfigError, InputError
 from epochcast.prior import domhan, paper
 from epochcast.prior.families import PAPER_FAMILIES, Array, Family, Uniform
 
@@ -41,6 +41,14 @@ class Observed:
         """Randomness that depends on the seed and on this curve alone, so that a batch equals its single curves."""
         content = zlib.crc32(self.values.tobytes(), zlib.crc32(self.steps.tobytes()))
         return np.random.default_rng([seed, content])
+
+
+def check_whole(config: object, smallest: Mapping[str, int], owner: str) -> None:
+    """Raise unless these settings are whole numbers, none smaller than given."""
+    for name, least in smallest.items():
+        value = getattr(config, name)
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise ConfigError(f"{name}={value!r} of {owner} must be a whole number, at least {least}")
 
 
 def split(curves: Curves) -> list[Observed]:

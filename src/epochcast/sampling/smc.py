@@ -9,6 +9,7 @@ itself, or from coordinates that are close to standard normal.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -49,14 +50,18 @@ class Population:
     log_likelihood: Array  # [particle]
 
 
-class Move(Protocol):
-    """A way to propose new coordinates."""
+Proposals = tuple[Array, Array]  # [coordinate, mover], and their log proposal ratios [mover]
 
-    def propose(
-        self, coordinates: Array, movers: Index, others: Index, rng: np.random.Generator
-    ) -> tuple[Array, Array]:
-        """Proposals [coordinate, mover] and their log proposal ratios [mover]; only movers and others may be read."""
-        ...
+
+@dataclass(frozen=True)
+class Move(ABC):
+    """A way to propose new coordinates, of which it changes a block."""
+
+    block: Index
+
+    @abstractmethod
+    def propose(self, coordinates: Array, movers: Index, others: Index, rng: np.random.Generator) -> Proposals:
+        """What to propose for the movers; only they and the others may be read."""
 
 
 class Target(Protocol):
@@ -211,15 +216,10 @@ def _some(size: int, count: int, rng: np.random.Generator) -> Mask:
     return chosen
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(Move):
     """Differential evolution: a scaled difference of two other particles, on some coordinates of a block."""
 
-    block: Index
-
-    def propose(
-        self, coordinates: Array, movers: Index, others: Index, rng: np.random.Generator
-    ) -> tuple[Array, Array]:
+    def propose(self, coordinates: Array, movers: Index, others: Index, rng: np.random.Generator) -> Proposals:
         count = len(movers)
         first = rng.integers(len(others), size=count)
         second = (first + rng.integers(1, len(others), size=count)) % len(others)
@@ -233,15 +233,10 @@ class Difference:
         return proposals, np.zeros(count)
 
 
-@dataclass(frozen=True)
-class Autoregression:
+class Autoregression(Move):
     """For coordinates close to standard normal: x' = memory x + noise, which leaves the standard normal as it is."""
 
-    block: Index
-
-    def propose(
-        self, coordinates: Array, movers: Index, others: Index, rng: np.random.Generator
-    ) -> tuple[Array, Array]:
+    def propose(self, coordinates: Array, movers: Index, others: Index, rng: np.random.Generator) -> Proposals:
         count = len(movers)
         proposals = coordinates[:, movers]
         old = proposals[self.block]

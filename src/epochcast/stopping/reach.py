@@ -35,7 +35,7 @@ def reach(forecast: Forecast, confidence: float, target: Target = "any") -> Arra
     # quantile is better still; taken in turn, such steps end at the best quantile of all without finding each.
     rows = np.arange(len(farthest))
     for _ in range(forecast.steps.shape[1]):
-        chances = _rows(forecast, rows).prob_better(farthest[rows])  # [row, step]
+        chances = _at(forecast, rows).prob_better(farthest[rows])  # [row, step]
         step = chances.argmax(axis=1)
         beaten = chances[np.arange(len(rows)), step] > 1.0 - confidence + _TOLERANCE
         rows, step = rows[beaten], step[beaten]
@@ -45,23 +45,11 @@ def reach(forecast: Forecast, confidence: float, target: Target = "any") -> Arra
     return farthest
 
 
-def _rows(forecast: Forecast, rows: NDArray[np.intp]) -> Forecast:
-    """The forecast of some runs."""
-    if len(rows) == len(forecast.steps):
-        return forecast
-    return replace(
-        forecast,
-        steps=forecast.steps[rows],
-        normalised=forecast.normalised[rows],
-        normalizer=forecast.normalizer.at(rows),
-    )
-
-
-def _at(forecast: Forecast, rows: NDArray[np.intp], step: NDArray[np.intp]) -> Forecast:
-    """The forecast of some runs, each at one step of its own."""
+def _at(forecast: Forecast, rows: NDArray[np.intp], step: NDArray[np.intp] | slice = slice(None)) -> Forecast:
+    """The forecast of some runs, at all steps or each at one step of its own."""
     return replace(
         forecast,
         steps=forecast.steps[rows, step],
         normalised=forecast.normalised[rows, step],
-        normalizer=forecast.normalizer.at((rows, 0)),
+        normalizer=forecast.normalizer.at((rows, 0) if isinstance(step, np.ndarray) else rows),
     )

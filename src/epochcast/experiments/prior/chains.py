@@ -16,13 +16,8 @@ import numpy as np
 from epochcast.curve import Curves
 from epochcast.distributions import Array, Mixture
 from epochcast.errors import ConfigError
-from epochcast.sampling.mcmc import Chain, ChainDiagnostics, McmcConfig, McmcEngine, PriorName
-from epochcast.sampling.posterior import DomhanPosterior, PaperPosterior, equal_mixture, split
-
-_POSTERIORS: dict[PriorName, type[PaperPosterior] | type[DomhanPosterior]] = {
-    "pp": PaperPosterior,
-    "op": DomhanPosterior,
-}
+from epochcast.sampling.mcmc import POSTERIORS, Chain, ChainDiagnostics, McmcConfig, McmcEngine, PriorName
+from epochcast.sampling.posterior import equal_mixture, split
 
 
 def shared_part(config: McmcConfig) -> tuple[int, str, int]:
@@ -59,7 +54,7 @@ class LongChain:
         start = time.process_time()
         chain = self._engine.sample(observed, horizon)
         seconds = time.process_time() - start
-        posterior = _POSTERIORS[self._prior](observed, horizon)
+        posterior = POSTERIORS[self._prior](observed, horizon)
         for config in self._configs:
             start = time.process_time()
             draws = self._part(chain, config).draws(config.components)

@@ -14,7 +14,7 @@ from epochcast.console import floats, make_folder, plain_table, progress, words
 from epochcast.errors import InputError
 
 if TYPE_CHECKING:
-    from epochcast.experiments.harness import Store, Workers
+    from epochcast.experiments.harness import Harness
     from epochcast.experiments.prior.comparison import Comparison, Plan
     from epochcast.experiments.prior.scores import Row
 
@@ -54,7 +54,7 @@ def evaluate_prior(
         _evaluate_model(model, curves, seed, shares, as_json)
         return
     from epochcast.experiments.contenders import contenders
-    from epochcast.experiments.harness import Store, Workers
+    from epochcast.experiments.harness import Harness, Store, Workers
     from epochcast.experiments.prior.comparison import Plan, compare
     from epochcast.experiments.prior.tables import choose_reference
 
@@ -68,12 +68,12 @@ def evaluate_prior(
     workers = Workers(jobs, backend, address)  # type: ignore[arg-type]  # checked by the library
     store = None if cache is None else Store(cache / "prior.jsonl")
     with progress(f"{len(plan.contenders)} engines on {plan.curves:,} curves") as report:
-        comparison = compare(plan, store, workers, report, cached_only)
+        comparison = compare(plan, Harness(store, workers, report, cached_only))
     _tell(comparison, reference, as_json)
     if out is not None:
         _write(comparison, reference, out)
         if shown.contenders:
-            _write_gallery(shown, store, workers, out)
+            _write_gallery(shown, Harness(store, workers), out)
 
 
 def _evaluate_model(model: str, curves: int, seed: int, shares: list[float], as_json: bool) -> None:
@@ -142,10 +142,12 @@ def _write(comparison: Comparison, reference: str, out: Path) -> None:
     typer.echo(f"wrote {out}", err=True)
 
 
-def _write_gallery(plan: Plan, store: Store | None, workers: Workers, out: Path) -> None:
+def _write_gallery(plan: Plan, harness: Harness, out: Path) -> None:
+    from dataclasses import replace
+
     from epochcast.experiments.prior.gallery import make_gallery
     from epochcast.experiments.prior.plots import forecasts_of_curves
 
     with progress("forecasts to draw") as report:
-        pictures = make_gallery(plan, store, workers, report)
+        pictures = make_gallery(plan, replace(harness, progress=report))
     forecasts_of_curves(pictures).savefig(out / "prior_forecasts.png", dpi=100)

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 
 from epochcast.distributions import Array, Distribution
 from epochcast.errors import ConfigError
-from epochcast.experiments import harness
 from epochcast.experiments.contenders import Contender
-from epochcast.experiments.harness import Progress, Report, Result, Store, Workers, fingerprint
+from epochcast.experiments.harness import PLAIN, Harness, Result, fingerprint
 from epochcast.experiments.prior import scores as prior
 from epochcast.experiments.prior.chains import LongChain, shared_part
 from epochcast.prior import paper
@@ -98,7 +97,7 @@ def forecasts(batch: Batch, queries: Array) -> Iterator[Forecasted]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnsettledWarning)  # it is told by the diagnostics
             forecast = prior.predict(engine, batch.values, batch.cutoff, queries)
-        yield Forecasted(forecast, time.process_time() - start, getattr(engine, "diagnostics", ()))
+        yield Forecasted(forecast, time.process_time() - start, engine.diagnostics)
 
 
 def _tabulated(records: Sequence[Any]) -> Result:
@@ -184,22 +183,11 @@ class Comparison:
         return np.asarray(np.all([scored.known for scored in self.scored], axis=0))
 
 
-def compare(
-    plan: Plan,
-    store: Store | None = None,
-    workers: Workers | None = None,
-    progress: Progress | None = None,
-    cached_only: bool = False,
-) -> Comparison:
-    """Score all contenders; with `cached_only` what the store holds is all there is."""
+def compare(plan: Plan, harness: Harness = PLAIN) -> Comparison:
+    """Score all contenders."""
     draw = prior.draw_curves(plan.curves, plan.seed)
     batches = {key: (first, batch) for key, first, batch in _batches(plan, draw)}
-    if cached_only:
-        held = {key: store[key] for key in batches if store is not None and key in store}
-        report = Report(held)
-    else:
-        items = {key: batch for key, (_, batch) in batches.items()}
-        report = harness.run(score_batch, items, store, workers, progress)
+    report = harness.run(score_batch, {key: batch for key, (_, batch) in batches.items()})
     scored = [
         _gathered(plan, contender, cutoff, [(*batches[key], result) for key, result in report.results.items()])
         for contender in plan.contenders

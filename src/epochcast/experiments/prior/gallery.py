@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from epochcast.distributions import Array
-from epochcast.experiments import harness
 from epochcast.experiments.contenders import Contender
-from epochcast.experiments.harness import Progress, Result, Store, Workers
+from epochcast.experiments.harness import PLAIN, Harness, Result
 from epochcast.experiments.prior import scores as prior
 from epochcast.experiments.prior.comparison import Batch, Plan, forecasts
 
@@ -40,13 +39,7 @@ def quantiles(batch: Batch) -> Result:
     return {"quantiles": [part.forecast.icdf(level)[0] for level in LEVELS]}
 
 
-def make_gallery(
-    plan: Plan,
-    store: Store | None = None,
-    workers: Workers | None = None,
-    progress: Progress | None = None,
-    curves: int = CURVES,
-) -> Gallery:
+def make_gallery(plan: Plan, harness: Harness = PLAIN, curves: int = CURVES) -> Gallery:
     """Forecast the first curves of a plan."""
     values = prior.draw_curves(curves, plan.seed).noisy
     places: dict[str, tuple[str, int, int]] = {}
@@ -58,7 +51,7 @@ def make_gallery(
                 key = f"{name}/{cutoff}/{i}:{zlib.crc32(values[i].tobytes()):08x}"
                 places[key] = contender.label, i, cutoff
                 items[key] = _single(contender, values[i], cutoff)
-    results = harness.run(quantiles, items, store, workers, progress).demand()
+    results = harness.run(quantiles, items).demand()
     found = {places[key]: np.array(result["quantiles"]) for key, result in results.items()}
     return Gallery([contender.label for contender in plan.contenders], values, plan.cutoffs, found)
 

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from epochcast.errors import MissingExtraError
+from epochcast.experiments.estimate import Estimate
 from epochcast.experiments.prior.comparison import Comparison
 from epochcast.experiments.prior.gallery import Gallery
 from epochcast.experiments.prior.tables import (
     PAPER,
     PAPER_CUTOFFS,
     THIRDS,
-    Estimate,
     Line,
     difference,
     lines,
     noise_thirds,
 )
+from epochcast.plots import legend_below, panels
 from epochcast.prior import paper
 
 if TYPE_CHECKING:
@@ -31,17 +31,6 @@ _INK, _PALE = "#222222", "#9aa3ad"
 _MOST_LABELS = 8  # contenders named in a picture; more are a cloud
 
 
-def _subplots(*shape: int, **settings: Any) -> tuple[Figure, Any]:
-    try:
-        # Not pyplot: a figure of our own leaves the caller's windows and settings alone.
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError("matplotlib", "plot") from None
-    size = settings.pop("figsize")
-    figure = Figure(figsize=size, layout="constrained")
-    return figure, figure.subplots(*shape, squeeze=False, **settings)
-
-
 def _color(label: str, labels: Sequence[str]) -> str:
     """A color per contender, or per kind of engine when there are many."""
     kinds = list(labels) if len(labels) <= _MOST_LABELS else list(dict.fromkeys(name.split()[0] for name in labels))
@@ -51,17 +40,17 @@ def _color(label: str, labels: Sequence[str]) -> str:
 
 def cost_against_quality(comparison: Comparison, reference: str) -> Figure:
     """Processor time of one curve against the mean log-likelihood, a panel per cutoff."""
-    rows = lines(comparison, reference)
+    table = lines(comparison, reference)
     cutoffs = comparison.plan.cutoffs
     columns = min(2, len(cutoffs))
-    panels = -(-len(cutoffs) // columns)
-    figure, axes = _subplots(panels, columns, figsize=(5.2 * columns, 3.6 * panels))
+    rows = -(-len(cutoffs) // columns)
+    figure, axes = panels(rows, columns, 5.2, 3.6)
     for ax, cutoff in zip(axes.flat, cutoffs, strict=False):
-        _cost_panel(ax, [row for row in rows if row.cutoff == cutoff], comparison.labels)
+        _cost_panel(ax, [row for row in table if row.cutoff == cutoff], comparison.labels)
         ax.set_title(f"{cutoff} % seen", loc="left", fontsize=9)
     for ax in axes.flat[len(cutoffs) :]:
         ax.set_visible(False)
-    _legend_below(figure, axes.flat[0], 4)
+    legend_below(figure, axes.flat[0], 4)
     return figure
 
 
@@ -85,14 +74,13 @@ def _cost_panel(ax: Axes, rows: Sequence[Line], labels: Sequence[str]) -> None:
     ax.set_xscale("log")
     ax.set_xlabel("seconds per curve, one core")
     ax.set_ylabel("log-likelihood")
-    ax.spines[["top", "right"]].set_visible(False)
 
 
 def gap_to_reference(comparison: Comparison, reference: str) -> Figure:
     """Nats below the reference by cutoff: on all paired curves, then by thirds of the noise."""
     masks = [comparison.paired, *noise_thirds(comparison)]
     titles = [f"all {int(masks[0].sum())} curves", *(f"{name} third" for name in THIRDS)]
-    figure, axes = _subplots(1, len(masks), figsize=(12.0, 3.4), sharey=True)
+    figure, axes = panels(1, len(masks), 12.0 / len(masks), 3.4, sharey=True)
     others = [label for label in comparison.labels if label != reference]
     places = np.arange(len(comparison.plan.cutoffs))
     for ax, mask, title in zip(axes.flat, masks, titles, strict=True):
@@ -106,34 +94,27 @@ def gap_to_reference(comparison: Comparison, reference: str) -> Figure:
         ax.axhline(0.0, color=_INK, linewidth=0.8)
         ax.set_xticks(places, [f"{cutoff} %" for cutoff in comparison.plan.cutoffs])
         ax.set_title(title, loc="left", fontsize=9)
-        ax.spines[["top", "right"]].set_visible(False)
     axes.flat[0].set_ylabel(f"nats above {reference}")
     if len(others) <= _MOST_LABELS:
-        _legend_below(figure, axes.flat[0], 4)
+        legend_below(figure, axes.flat[0], 4)
     return figure
-
-
-def _legend_below(figure: Figure, ax: Axes, columns: int) -> None:
-    handles, names = ax.get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
 
 
 def forecasts_of_curves(gallery: Gallery) -> Figure:
     """Medians and 90 % intervals of all contenders, a row per curve and a column per cutoff."""
     count, cutoffs = len(gallery.values), gallery.cutoffs
-    figure, axes = _subplots(count, len(cutoffs), figsize=(3.2 * len(cutoffs), 1.9 * count), sharex=True, sharey="row")
+    figure, axes = panels(count, len(cutoffs), 3.2, 1.9, sharex=True, sharey="row")
     steps = np.arange(1, gallery.values.shape[1] + 1)
     for row, values in enumerate(gallery.values):
         for column, cutoff in enumerate(cutoffs):
             ax = axes[row, column]
-            ax.plot(steps[cutoff:], values[cutoff:], color=_PALE, linewidth=0.8, label="what came")
+            ax.plot(steps[cutoff:], values[cutoff:], color=_PALE, linewidth=0.8, label="truth")
             ax.plot(steps[:cutoff], values[:cutoff], color=_INK, linewidth=1.0, label="seen")
             for label in gallery.labels:
                 _draw_forecast(ax, steps[cutoff:], gallery.at(label, row, cutoff), label, gallery.labels)
-            ax.spines[["top", "right"]].set_visible(False)
             if row == 0:
                 ax.set_title(f"{cutoff} % seen", loc="left", fontsize=9)
-    _legend_below(figure, axes[0, 0], len(cutoffs))
+    legend_below(figure, axes[0, 0], len(cutoffs))
     return figure
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from epochcast.curve import Curves
 from epochcast.distributions import Array, Distribution
 from epochcast.errors import InputError
+from epochcast.experiments.estimate import Estimate
 from epochcast.prior import paper
 from epochcast.question import Engine, Question
 
@@ -78,14 +79,6 @@ def predict(engine: Engine, values: Array, cutoff: int, queries: Array) -> Distr
     return engine.predict(Question.of(seen_part(values, cutoff), queries, values.shape[1]))
 
 
-def pit_values(engine: Engine, draw: paper.Draw, cutoff: int, rng: np.random.Generator) -> Array:
-    """The cdf at ONE random unseen value per curve: independent and uniform for an exact forecaster."""
-    count, horizon = draw.noisy.shape
-    step: NDArray[np.int64] = rng.integers(cutoff + 1, horizon + 1, size=(count, 1))
-    truth = np.take_along_axis(draw.noisy, step - 1, axis=1)  # [curve, 1]
-    return np.ravel(predict(engine, draw.noisy, cutoff, step.astype(np.float64)).cdf(truth))
-
-
 def cutoff_of(share: float, horizon: int) -> int:
     """How many values a share of the horizon is."""
     cutoff = math.ceil(share * horizon - 1e-9)
@@ -144,8 +137,8 @@ class Row:
 
 def row(model: str, scores: Scores) -> Row:
     calibration = Calibration.of(scores.pit)
-    mean, error = _mean_and_error(scores.log_likelihood)
-    controlled, controlled_error = _mean_and_error(scores.controlled)
+    mean, error = Estimate.of(scores.log_likelihood)
+    controlled, controlled_error = Estimate.of(scores.controlled)
     return Row(
         model=model,
         cutoff=scores.cutoff,
@@ -161,10 +154,6 @@ def row(model: str, scores: Scores) -> Row:
         coverage95=calibration.coverage[0.95],
         calibrated=calibration.passes(),
     )
-
-
-def _mean_and_error(values: Array) -> tuple[float, float]:
-    return float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values)))
 
 
 def noise_thirds(sigma: Array) -> list[NDArray[np.bool_]]:

@@ -14,8 +14,10 @@ from dataclasses import asdict, dataclass, fields
 
 import numpy as np
 
+from epochcast.console import markdown_table
 from epochcast.distributions import Array
 from epochcast.errors import InputError
+from epochcast.experiments.estimate import Estimate
 from epochcast.experiments.prior import scores as prior
 from epochcast.experiments.prior.comparison import Comparison, Mask, Scored
 from epochcast.prior import paper
@@ -31,27 +33,6 @@ PAPER = {
 }
 PAPER_CUTOFFS = (10, 20, 40, 80)
 THIRDS = ("quiet", "middle", "noisy")
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean and its standard error; unknown, and shown as nothing, for fewer than two values."""
-
-    mean: float
-    error: float
-
-    @classmethod
-    def of(cls, values: Array) -> Estimate:
-        if len(values) < 2:
-            return cls(float(values.mean()) if len(values) else math.nan, math.nan)
-        return cls(float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values))))
-
-    def __str__(self) -> str:
-        return "" if math.isnan(self.error) else f"{self.mean:.3f} ± {self.error:.3f}"
-
-    @property
-    def signed(self) -> str:
-        return "" if math.isnan(self.error) else f"{self.mean:+.3f} ± {self.error:.3f}"
 
 
 @dataclass(frozen=True)
@@ -152,12 +133,6 @@ def as_markdown(comparison: Comparison, reference: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table."""
-    cells = [heading, ["---"] * len(heading), *rows]
-    return "\n".join(f"| {' | '.join(row)} |" for row in cells)
-
-
 def _by_engine(comparison: Comparison, rows: Sequence[Line]) -> list[list[Line]]:
     return [[row for row in rows if row.engine == label] for label in comparison.labels]
 
@@ -180,7 +155,7 @@ def _quality_table(comparison: Comparison, rows: Sequence[Line]) -> str:
         ]
     limit = f"{paper.ORACLE_LOG_LIKELIHOOD:.3f}"
     body.append(["limit: curve and noise known", "", *[limit] * len(comparison.plan.cutoffs), ""])
-    return table(["engine", "curves", *_headings(comparison), "s per curve"], body)
+    return markdown_table(["engine", "curves", *_headings(comparison), "s per curve"], body)
 
 
 def _difference_table(comparison: Comparison, rows: Sequence[Line]) -> str:
@@ -189,7 +164,7 @@ def _difference_table(comparison: Comparison, rows: Sequence[Line]) -> str:
         for own in _by_engine(comparison, rows)
         if own[0].engine != own[0].reference
     ]
-    return table(["engine", *_headings(comparison)], body)
+    return markdown_table(["engine", *_headings(comparison)], body)
 
 
 def noise_thirds(comparison: Comparison) -> list[Mask]:
@@ -211,7 +186,7 @@ def _noise_table(comparison: Comparison, reference: str) -> str:
             scored = [comparison.at(label, cutoff) for cutoff in comparison.plan.cutoffs]
             gaps = [Estimate.of(difference(comparison, own, reference)[mask]) for own in scored]
             body.append([label, name, *(gap.signed for gap in gaps)])
-    return table(["engine", "noise", *_headings(comparison)], [row for row in body if row[0] != reference])
+    return markdown_table(["engine", "noise", *_headings(comparison)], [row for row in body if row[0] != reference])
 
 
 def _health_table(comparison: Comparison) -> str:
@@ -228,7 +203,7 @@ def _health_table(comparison: Comparison) -> str:
             continue
         settled = f"{found['converged'].mean():.0%}"
         body.append([scored.contender.label, f"{scored.cutoff} %", said, settled])
-    return table(["engine", "seen", "says", "settled"], body) if body else ""
+    return markdown_table(["engine", "seen", "says", "settled"], body) if body else ""
 
 
 def scores_csv(comparison: Comparison) -> str:

@@ -14,11 +14,11 @@ from rich.table import Table
 from epochcast.benchmarks import CurveSet, load
 from epochcast.engines import load_engine
 from epochcast.errors import InputError
-from epochcast.experiments import harness
+from epochcast.experiments.harness import Harness, Progress, Store, Workers
 from epochcast.experiments.real import report as real_report
 from epochcast.experiments.real.rows import Row, rows_of
 from epochcast.experiments.real.study import Plan, Scored, prepared, run
-from epochcast.metric import Metric
+from epochcast.metric import Metric, is_preset
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Request:
     data: tuple[str, ...]  # paths, or digits_bench
     plan: Plan
     benchmarks: tuple[str, ...] = ()  # only these collections
-    metric: str | None = None
-    kind: Metric | str | None = None
+    monitor: str | None = None
+    metric: Metric | str | None = None
     skip_bad: bool = False
     horizon: int | None = None  # of logs; None: each run was planned to go as far as it went
 
@@ -44,8 +44,8 @@ class Request:
             "--cutoffs": "" if shares == "0.1,0.2,0.4,0.8" else shares,
             "--benchmarks": ",".join(self.benchmarks),
             "--sampled-on": ",".join(plan.sampled_on),
-            "--monitor": self.metric or "",
-            **_described(self.kind),
+            "--monitor": self.monitor or "",
+            **_described(self.metric),
             "--horizon": "" if self.horizon is None else str(self.horizon),
         }
         given = [f"--data {path}" for path in self.data]
@@ -94,14 +94,12 @@ class Findings:
             yield table
 
 
-def study(
-    request: Request, cache: Path | None = None, jobs: int = 1, progress: harness.Progress | None = None
-) -> Findings:
+def study(request: Request, cache: Path | None = None, jobs: int = 1, progress: Progress | None = None) -> Findings:
     """Load, prepare and score."""
     sets, left_out = _loaded(request)
     collections = [part for curves in sets for part in prepared(curves, request.plan)]
-    store = None if cache is None else harness.Store(cache / "real.jsonl" if cache.is_dir() else cache)
-    scored = run(collections, request.plan, store, harness.Workers(jobs), progress)
+    store = None if cache is None else Store(cache / "real.jsonl" if cache.is_dir() else cache)
+    scored = run(collections, request.plan, Harness(store, Workers(jobs), progress))
     return Findings(request, tuple(collections), tuple(scored), tuple(rows_of(scored)), tuple(left_out))
 
 
@@ -120,8 +118,8 @@ def _loaded(request: Request) -> tuple[list[CurveSet], list[str]]:
     for path in request.data:
         found = load(
             path,
+            monitor=request.monitor,
             metric=request.metric,
-            kind=request.kind,
             skip_bad=request.skip_bad,
             horizon="own" if request.horizon is None else request.horizon,
         )
@@ -130,23 +128,16 @@ def _loaded(request: Request) -> tuple[list[CurveSet], list[str]]:
     return _chosen(sets, request.benchmarks), left_out
 
 
-def _described(kind: Metric | str | None) -> dict[str, str]:
+def _described(metric: Metric | str | None) -> dict[str, str]:
     """A metric as options of the command line; those that have no value are left empty."""
-    if not isinstance(kind, Metric):
-        return {"--metric": kind or ""}
-    if kind == _known(kind.name):
-        return {"--metric": kind.name}
-    bounds = {"--hard": kind.hard, "--soft": kind.soft}
-    direction = "--minimize" if kind.minimize else "--maximize"
+    if not isinstance(metric, Metric):
+        return {"--metric": metric or ""}
+    if is_preset(metric.name) and metric == Metric.named(metric.name):
+        return {"--metric": metric.name}
+    bounds = {"--hard": metric.hard, "--soft": metric.soft}
+    direction = "--minimize" if metric.minimize else "--maximize"
     told = {name: f"{pair[0]:g},{pair[1]:g}" for name, pair in bounds.items() if pair is not None}
-    return {f"{direction} --metric": kind.name, **told}
-
-
-def _known(name: str) -> Metric | None:
-    try:
-        return Metric.named(name)
-    except InputError:
-        return None
+    return {f"{direction} --metric": metric.name, **told}
 
 
 def _chosen(sets: list[CurveSet], names: Sequence[str]) -> list[CurveSet]:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from epochcast.benchmarks import CurveSet
-from epochcast.errors import MissingExtraError
 from epochcast.experiments.real.rows import Row, groups, shared_scores
 from epochcast.experiments.real.scores import predict_rest
 from epochcast.experiments.real.study import Scored
+from epochcast.plots import legend_below, panels
 from epochcast.question import Engine
 
 _INK, _BLUE, _TRUTH, _BAND = "#222222", "#2a6fbb", "#d1495b", "#b3cde9"
@@ -22,17 +22,8 @@ _DPI = 70
 
 
 def _figure(rows: int, columns: int, width: float, height: float) -> tuple[Any, Any]:
-    """A figure with a grid of axes [row, column], drawn without a display."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError("matplotlib", "plot") from None
-    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots(rows, columns, squeeze=False)
+    figure, axes = panels(rows, columns, width, height)
     for ax in axes.flat:
-        ax.spines[["top", "right"]].set_visible(False)
         ax.tick_params(labelsize=7)
     return figure, axes
 
@@ -59,9 +50,7 @@ def ranks(rows: Sequence[Row], path: Path) -> Path:
     axes[1, 0].set_ylabel("rank by squared error", fontsize=7)
     for ax in axes.flat:
         ax.invert_yaxis()
-    figure.legend(
-        *axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=6, fontsize=8, frameon=False
-    )
+    legend_below(figure, axes[0, 0], 6)
     return _save(figure, path)
 
 
@@ -125,7 +114,7 @@ def pit(scored: Sequence[Scored], path: Path) -> Path:
 
 
 def examples(engine: Engine, curves: CurveSet, shares: Sequence[float], path: Path, seed: int = 0) -> Path | None:
-    """Seven curves at every cutoff: what was seen, the median, the central 90 %, and what came."""
+    """Seven curves at every cutoff: what was seen, the median, the central 90 %, and the truth."""
     counts = [curves.seen_at(share) for share in shares]
     usable = np.flatnonzero(np.all([(count > 0) & (count < curves.lengths) for count in counts], axis=0))
     if len(usable) == 0:

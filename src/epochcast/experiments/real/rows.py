@@ -13,6 +13,7 @@ from scipy.stats import rankdata
 
 from epochcast.curve import Lengths
 from epochcast.distributions import Array
+from epochcast.experiments.estimate import Estimate
 from epochcast.experiments.prior.scores import Calibration
 from epochcast.experiments.real.scores import CurveScores
 from epochcast.experiments.real.study import Scored
@@ -93,8 +94,8 @@ def _ranked(group: Sequence[Scored], paired: bool) -> list[Row]:
 
 
 def _row(entry: Scored, scores: CurveScores, paired: bool, rank: float, error_rank: float, ahead: Array) -> Row:
-    mean, error = mean_and_error(scores.log_likelihood)
-    difference, difference_error = mean_and_error(ahead)
+    mean, error = Estimate.of(scores.log_likelihood)
+    difference, difference_error = Estimate.of(ahead)
     return Row(
         benchmark=entry.benchmark,
         engine=entry.engine,
@@ -114,9 +115,3 @@ def _row(entry: Scored, scores: CurveScores, paired: bool, rank: float, error_ra
         difference=difference,
         difference_error=difference_error,
     )
-
-
-def mean_and_error(values: Array) -> tuple[float, float]:
-    """A mean and its standard error, infinite for a single value."""
-    error = float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.inf
-    return float(values.mean()), error

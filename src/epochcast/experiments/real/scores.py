@@ -7,7 +7,7 @@ central 90 % interval, and the cdf of one random value (PIT).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -21,8 +21,6 @@ from epochcast.schedule import Schedule
 
 SHARES = (0.1, 0.2, 0.4, 0.8)
 _CHUNK = 100  # curves asked at once: bounds the memory
-
-Advance = Callable[[int], None]
 
 
 @dataclass(frozen=True)
@@ -48,32 +46,18 @@ class CurveScores:
 def score(
     engine: Engine,
     curves: CurveSet,
-    share: float,
+    seen: float | Lengths,
     *,
     schedule: Schedule | None = None,
     context: Context | None = None,
     seed: int = 0,
-    advance: Advance | None = None,
 ) -> CurveScores:
     """Score an engine on all curves of a set that have values on both sides of the cutoff.
 
-    `schedule` and `context` are what it is told of all of them.
+    `seen` is a share of the horizon, or how many values of each curve are seen. `schedule` and `context` are what the
+    engine is told of all of them.
     """
-    counts = curves.seen_at(share)
-    return score_after(engine, curves, counts, schedule=schedule, context=context, seed=seed, advance=advance)
-
-
-def score_after(
-    engine: Engine,
-    curves: CurveSet,
-    counts: Lengths,
-    *,
-    schedule: Schedule | None = None,
-    context: Context | None = None,
-    seed: int = 0,
-    advance: Advance | None = None,
-) -> CurveScores:
-    """The same, each curve seen for its first `counts` values."""
+    counts = curves.seen_at(seen) if isinstance(seen, float) else seen
     rows = np.flatnonzero((counts > 0) & (counts < curves.lengths))
     columns = {name: np.full(len(curves), np.nan) for name in ("log_likelihood", "squared_error", "crps", "inside90")}
     pit = np.full(len(curves), np.nan)
@@ -85,8 +69,6 @@ def score_after(
             columns[name][part] = np.where(ahead, entries, 0.0).sum(axis=1) / ahead.sum(axis=1)
         one = (np.arange(len(part)), _pick(ahead, target[part]))
         pit[part] = distribution[one].cdf(truth[one])
-        if advance is not None:
-            advance(len(part))
     return CurveScores(rows, **{name: column[rows] for name, column in columns.items()}, pit=pit[rows])
 
 

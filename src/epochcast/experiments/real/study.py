@@ -10,25 +10,27 @@ import hashlib
 import math
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from functools import cache, cached_property, partial
+from typing import Any, Literal
 
 import numpy as np
 
-from epochcast.baselines import BASELINES
 from epochcast.benchmarks import CurveSet
 from epochcast.benchmarks.curveset import LONGEST
 from epochcast.curve import Lengths
 from epochcast.distributions import Distribution
+from epochcast.engines import BASELINES
 from epochcast.errors import InputError
-from epochcast.experiments import harness
 from epochcast.experiments.contenders import Contender, contenders
+from epochcast.experiments.harness import PLAIN, Harness
 from epochcast.experiments.real.scores import SHARES, CurveScores, score
 from epochcast.question import Engine, Question
 from epochcast.sampling.mcmc import ShortChainWarning
 from epochcast.schedule import Schedule
+
+Cut = Literal["chunks", "curves", "tasks"]  # how a collection is cut into parts
 
 _CHUNK = 500  # curves of one item of a fast engine
 _MOST_PAST = 5_000  # curves of other tasks that are told to an engine
@@ -77,29 +79,32 @@ def prepared(curves: CurveSet, plan: Plan) -> list[CurveSet]:
     return [whole, *(replace(half, name=f"{curves.name}-{which}").thinned() for which, half in halves)]
 
 
-def entrants(plan: Plan) -> list[Contender]:
-    """The engines of a plan, in its order."""
-    return contenders(plan.engines)
+@dataclass(frozen=True)
+class _Part:
+    """Curves that an engine scores at a time."""
+
+    rows: Lengths  # of the collection
+    curves: CurveSet  # these rows
+    past: CurveSet | None = None  # curves of other tasks, for an engine that reads a context
 
 
 @dataclass(frozen=True)
 class _Item:
-    """Curves for one engine to score at one cutoff; what a worker is sent."""
+    """A part for one engine to score at one cutoff; what a worker is sent."""
 
     entrant: Contender
-    curves: CurveSet
+    part: _Part
     share: float
     seed: int
-    past: CurveSet | None = None  # curves of other tasks, for an engine that reads a context
 
     @cached_property
     def key(self) -> str:
         """Changes with everything that the scores depend on."""
-        digest = hashlib.sha256(repr((self.share, self.seed, self.curves.horizons.tolist())).encode())
-        for curves in filter(None, (self.curves, self.past)):
+        digest = hashlib.sha256(repr((self.share, self.seed, self.part.curves.horizons.tolist())).encode())
+        for curves in filter(None, (self.part.curves, self.part.past)):
             for array in (curves.normalised, curves.steps, curves.untrained):
                 digest.update(b"/" if array is None else np.ascontiguousarray(array).tobytes())
-        who = f"{self.entrant.label}/{self.curves.name}"
+        who = f"{self.entrant.label}/{self.part.curves.name}"
         return f"{who}/{self.share:g}/{self.entrant.fingerprint}/{digest.hexdigest()[:16]}"
 
 
@@ -119,107 +124,65 @@ def score_item(item: _Item) -> dict[str, Any]:
     """Scores of one item as lists, for the harness."""
     engine = _OnPaperGrid(item.entrant.build()) if item.entrant.sampled else item.entrant.build()
     schedule = Schedule.of(item.entrant.schedule) if item.entrant.schedule else None
-    context = None if item.past is None else item.past.context()
+    context = None if item.part.past is None else item.part.past.context()
     started = time.process_time()
     with warnings.catch_warnings():
         # Chains as short as the paper's have rarely converged; the report says so once.
         warnings.simplefilter("ignore", ShortChainWarning)
-        scores = score(engine, item.curves, item.share, schedule=schedule, context=context, seed=item.seed)
+        scores = score(engine, item.part.curves, item.share, schedule=schedule, context=context, seed=item.seed)
     columns = {name: getattr(scores, name) for name in _COLUMNS}
     return {"rows": scores.rows, **columns, "seconds": time.process_time() - started}
 
 
-def run(
-    collections: Sequence[CurveSet],
-    plan: Plan,
-    store: harness.Store | None = None,
-    workers: harness.Workers | None = None,
-    progress: harness.Progress | None = None,
-) -> list[Scored]:
+def run(collections: Sequence[CurveSet], plan: Plan, harness: Harness = PLAIN) -> list[Scored]:
     """Score every engine of the plan on the prepared collections, in order of collection, cutoff and engine."""
-    entries = [
-        _Entry(parts, entrant, share, plan.seed)
-        for parts in (_Parts(curves, plan) for curves in collections)
-        for share in plan.shares
-        for entrant in entrants(plan)
-        if not entrant.sampled or parts.has_samplers
-    ]
-    items = {item.key: item for entry in entries for item in entry.items}
-    results = harness.run(score_item, items, store, workers, progress).demand()
-    return [entry.joined(results) for entry in entries]
+    entries = [items for curves in collections for items in _entries(curves, plan)]
+    results = harness.run(score_item, {item.key: item for items in entries for item in items}).demand()
+    return [_joined(items, [results[item.key] for item in items]) for items in entries]
 
 
-@dataclass(frozen=True)
-class _Parts:
-    """A collection cut into the parts that engines score at a time; every part is cut once."""
+def _entries(curves: CurveSet, plan: Plan) -> Iterator[list[_Item]]:
+    """The items of every engine on one collection at every cutoff."""
+    parts = cache(partial(_parts, curves, plan))  # cut once for all engines and cutoffs
+    names = plan.sampled_on
+    sampled = not names or any(curves.name == name or curves.name.startswith(f"{name}-") for name in names)
+    for share in plan.shares:
+        for entrant in contenders(plan.engines):
+            own = parts(_cut_for(entrant)) if sampled or not entrant.sampled else []
+            if own:
+                yield [_Item(entrant, part, share, plan.seed) for part in own]
 
-    curves: CurveSet
-    plan: Plan
 
-    @property
-    def has_samplers(self) -> bool:
-        names = self.plan.sampled_on
-        return not names or any(self.curves.name == name or self.curves.name.startswith(f"{name}-") for name in names)
+def _cut_for(entrant: Contender) -> Cut:
+    return "curves" if entrant.sampled else "tasks" if entrant.engine == "empirical-gp" else "chunks"
 
-    def of(self, entrant: Contender) -> list[_Part]:
-        """For a sampler single curves, for the process of other tasks' curves whole tasks, for all others chunks."""
-        if entrant.sampled:
-            return self._singles
-        return self._tasks if entrant.engine == "empirical-gp" else self._chunks
 
-    @cached_property
-    def _singles(self) -> list[_Part]:
-        return [self._part(np.array([row])) for row in sampler_rows(self.curves, self.plan)]
-
-    @cached_property
-    def _chunks(self) -> list[_Part]:
-        count = len(self.curves)
-        return [self._part(np.arange(start, min(start + _CHUNK, count))) for start in range(0, count, _CHUNK)]
-
-    @cached_property
-    def _tasks(self) -> list[_Part]:
-        parts = []
-        for task in np.unique(self.curves.task):
-            own = self.curves.task == task
-            parts.append(replace(self._part(np.flatnonzero(own)), past=self.curves[~own].sample(_MOST_PAST)))
+def _parts(curves: CurveSet, plan: Plan, cut: Cut) -> list[_Part]:
+    """Single curves for a sampler, whole tasks for the process of other tasks' curves, chunks for all others."""
+    count = len(curves)
+    if cut == "chunks":
+        rows = [np.arange(start, min(start + _CHUNK, count)) for start in range(0, count, _CHUNK)]
+    elif cut == "curves":
+        rows = [np.array([row]) for row in sampler_rows(curves, plan)]
+    else:
+        rows = [np.flatnonzero(curves.task == task) for task in np.unique(curves.task)]
+    parts = [_Part(own, curves[own]) for own in rows]
+    if cut != "tasks":
         return parts
-
-    def _part(self, rows: Lengths) -> _Part:
-        return _Part(rows, self.curves[rows])
+    return [replace(part, past=curves[curves.task != curves.task[part.rows[0]]].sample(_MOST_PAST)) for part in parts]
 
 
-@dataclass(frozen=True)
-class _Part:
-    rows: Lengths  # of the collection
-    curves: CurveSet  # these rows
-    past: CurveSet | None = None  # curves of all other tasks
-
-
-@dataclass(frozen=True)
-class _Entry:
-    """One engine on one collection at one cutoff."""
-
-    parts: _Parts
-    entrant: Contender
-    share: float
-    seed: int
-
-    @cached_property
-    def items(self) -> list[_Item]:
-        return [
-            _Item(self.entrant, part.curves, self.share, self.seed, part.past) for part in self.parts.of(self.entrant)
-        ]
-
-    def joined(self, results: dict[str, dict[str, Any]]) -> Scored:
-        found = [
-            (part.rows, results[item.key]) for part, item in zip(self.parts.of(self.entrant), self.items, strict=True)
-        ]
-        rows = np.concatenate([rows[np.asarray(part["rows"], dtype=np.int64)] for rows, part in found])
-        order = np.argsort(rows, kind="stable")
-        columns = {name: np.concatenate([part[name] for _, part in found])[order] for name in _COLUMNS}
-        seconds = math.fsum(part["seconds"] for _, part in found)
-        name, entrant = self.parts.curves.name, self.entrant
-        return Scored(name, entrant.label, self.share, entrant.sampled, CurveScores(rows[order], **columns), seconds)
+def _joined(items: Sequence[_Item], results: Sequence[dict[str, Any]]) -> Scored:
+    """One engine on one collection at one cutoff, from its parts."""
+    rows = np.concatenate(
+        [item.part.rows[np.asarray(own["rows"], dtype=np.int64)] for item, own in zip(items, results, strict=True)]
+    )
+    order = np.argsort(rows, kind="stable")
+    columns = {name: np.concatenate([own[name] for own in results])[order] for name in _COLUMNS}
+    seconds = math.fsum(own["seconds"] for own in results)
+    entrant, share = items[0].entrant, items[0].share
+    scores = CurveScores(rows[order], **columns)
+    return Scored(items[0].part.curves.name, entrant.label, share, entrant.sampled, scores, seconds)
 
 
 def sampler_rows(curves: CurveSet, plan: Plan) -> Lengths:

@@ -1,4 +1,4 @@
-"""`Outlook`: how far each run of a task can still get, at every check and confidence.
+"""`ReachTable`: how far each run of a task can still get, at every check and confidence.
 
 One pass of a streaming network gives all of it; then any order of the runs, and any best, is a look into the table.
 """
@@ -67,7 +67,7 @@ class TaskRuns:
 
 
 @dataclass(frozen=True)
-class Outlook:
+class ReachTable:
     """The reach of each run, oriented so that larger is better."""
 
     checks: Index  # [check]: steps after which a run is checked, counted from 1
@@ -75,7 +75,7 @@ class Outlook:
     confidences: tuple[float, ...]
 
     @classmethod
-    def of(cls, forecaster: Forecaster, runs: TaskRuns, confidences: Sequence[float]) -> Outlook:
+    def of(cls, forecaster: Forecaster, runs: TaskRuns, confidences: Sequence[float]) -> ReachTable:
         """Forecast every run from every step but the last; runs longer than the engine reads are thinned for it."""
         every = -(-runs.horizon // longest_read(forecaster.engine, runs.horizon))
         steps = np.arange(runs.horizon, 0, -every)[::-1]  # counted back from the horizon, which must be among them

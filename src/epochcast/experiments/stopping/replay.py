@@ -16,7 +16,7 @@ import numpy as np
 from epochcast.curve import Array
 from epochcast.errors import InputError
 from epochcast.experiments.contenders import Contender
-from epochcast.experiments.stopping.reach_table import Outlook, TaskRuns
+from epochcast.experiments.stopping.reach_table import ReachTable, TaskRuns
 from epochcast.experiments.stopping.selection import (
     Limits,
     Pool,
@@ -55,21 +55,21 @@ class Rule:
     stop_leader: bool = True  # as in the paper, whose best is that of any run thus far, the current one included
     foresight: bool = False  # the ceiling: knows what will come
 
-    def limits(self, pool: Pool, outlook: Outlook) -> Limits:
+    def limits(self, pool: Pool, reach_table: ReachTable) -> Limits:
         if self.patience is not None:
             return patience(pool, self.patience)
         if self.min_steps is None:
             return never(pool)
-        which = np.arange(self.min_steps - 1, len(outlook.checks))
+        which = np.arange(self.min_steps - 1, len(reach_table.checks))
         if self.coarse:
-            count = len(outlook.checks) + 1
+            count = len(reach_table.checks) + 1
             wanted = {max(math.ceil(share * count - 1e-9), 1) - 1 for share in COARSE_CUTOFFS}
             which = which[np.isin(which, sorted(wanted))]
-        checks = outlook.checks[which]
+        checks = reach_table.checks[which]
         if self.foresight or self.confidence is None:
             known = by_forecast(pool, pool.later[:, checks - 1], checks, stop_leader=self.stop_leader)
             return replace(known, forecast_at=np.zeros(pool.horizon, dtype=bool))
-        return by_forecast(pool, outlook.at(self.confidence)[:, which], checks, stop_leader=self.stop_leader)
+        return by_forecast(pool, reach_table.at(self.confidence)[:, which], checks, stop_leader=self.stop_leader)
 
 
 def rules_of(confidences: Sequence[float] = CONFIDENCES) -> list[Rule]:
@@ -136,14 +136,14 @@ class Row:
 def evaluate_task(runs: TaskRuns, model: Contender, settings: Settings) -> Mapping[str, Any]:
     """All rules on one task: rows, and lines of mean regret with standard errors, as JSON types."""
     forecaster = model.forecaster()
-    outlook = Outlook.of(forecaster, runs, settings.confidences)
+    reach_table = ReachTable.of(forecaster, runs, settings.confidences)
     pool = Pool.of(runs.values, runs.metric.minimize)
     if not np.isfinite(pool.best):
         raise InputError(f"{runs.benchmark}, task {runs.task!r}: no run has a finite value")
     orders = random_orders(len(runs), settings.orders, np.random.default_rng([settings.seed, 3]))
     budget = settings.budget * runs.horizon
     rules = rules_of(settings.confidences)
-    replays = [replay(pool, rule.limits(pool, outlook), orders, budget) for rule in rules]
+    replays = [replay(pool, rule.limits(pool, reach_table), orders, budget) for rule in rules]
     regrets = [regret(pool, replayed) for replayed in replays]
     baseline = regrets[0].mean(axis=0)
     per_forecast = seconds_per_forecast(forecaster, runs)

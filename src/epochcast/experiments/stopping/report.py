@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from epochcast.console import markdown_table
 from epochcast.curve import Array
-from epochcast.errors import MissingExtraError
 from epochcast.experiments.stopping.replay import BASELINE, LEADERS_GO_ON, USUAL_CONFIDENCE, Row
 from epochcast.experiments.stopping.selection import speedup
 from epochcast.experiments.stopping.study import TaskResult
+from epochcast.plots import legend_below, panels
 
 # Rules drawn and shown per task, with their colours.
 _SHOWN = {
@@ -137,7 +138,7 @@ def _summary_table(items: Sequence[Summary]) -> str:
         )
         for item in items
     ]
-    return _table(heading, lines)
+    return markdown_table(heading, lines)
 
 
 def task_table(group: Sequence[TaskResult]) -> str:
@@ -161,7 +162,7 @@ def task_table(group: Sequence[TaskResult]) -> str:
                 f"{_with_error(before)} -> {_with_error(after)}",
             )
         )
-    return _table(heading, lines)
+    return markdown_table(heading, lines)
 
 
 def _with_error(row: Row) -> str:
@@ -176,43 +177,36 @@ def _number(value: float | None, form: str) -> str:
     return "" if value is None else format(value, form)
 
 
-def _table(heading: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    rows = [heading, ["---"] * len(heading), *lines]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in rows)
-
-
 # --- pictures ---------------------------------------------------------------------------------------------------------
 
 
 def draw_averages(results: Sequence[TaskResult], path: Path) -> None:
     """Mean regret of each rule against epochs spent, one panel per benchmark."""
-    groups = list(by_benchmark(results))
-    figure, panels = _figure(len(groups), columns=min(len(groups), 3), width=4.6, height=3.6)
-    for panel, (name, group) in zip(panels, groups, strict=False):
-        _draw(panel, group, f"{name} ({len(group)} task{'s' * (len(group) > 1)})")
-    _finish(figure, panels, path)
+    groups = [(f"{name} ({len(group)} task{'s' * (len(group) > 1)})", group) for name, group in by_benchmark(results)]
+    _draw_all(groups, path, most=3, width=4.6, height=3.6)
 
 
 def draw_tasks(results: Sequence[TaskResult], path: Path) -> None:
     """The same, one panel per task."""
-    figure, panels = _figure(len(results), columns=min(len(results), 5), width=2.6, height=2.0)
-    for panel, result in zip(panels, results, strict=False):
-        _draw(panel, [result], result.task[-34:])
-    _finish(figure, panels, path)
+    _draw_all([(result.task[-34:], [result]) for result in results], path, most=5, width=2.6, height=2.0)
 
 
-def _figure(count: int, columns: int, width: float, height: float) -> tuple[Any, list[Any]]:
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise MissingExtraError("matplotlib", "plot") from None
-    rows = math.ceil(count / columns)
-    figure, axes = plt.subplots(
-        rows, columns, figsize=(width * columns, height * rows + 0.4), squeeze=False, layout="constrained"
-    )
-    for spare in axes.flat[count:]:
+def _draw_all(
+    groups: Sequence[tuple[str, Sequence[TaskResult]]], path: Path, most: int, width: float, height: float
+) -> None:
+    """A panel per group, at most so many beside each other."""
+    columns = min(len(groups), most)
+    rows = math.ceil(len(groups) / columns)
+    figure, axes = panels(rows, columns, width, height + 0.4 / rows)
+    for ax, (title, group) in zip(axes.flat, groups, strict=False):
+        _draw(ax, group, title)
+    for spare in axes.flat[len(groups) :]:
         spare.set_visible(False)
-    return figure, list(axes.flat)
+    figure.supxlabel("epochs spent", fontsize=9)
+    figure.supylabel("regret", fontsize=9)
+    legend_below(figure, axes[0, 0], len(_SHOWN))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
 
 
 def _draw(panel: Any, group: Sequence[TaskResult], title: str) -> None:
@@ -228,16 +222,3 @@ def _draw(panel: Any, group: Sequence[TaskResult], title: str) -> None:
     panel.set_ylim(0.0, 1.1 * float(top))
     panel.set_title(title, loc="left", fontsize=8)
     panel.tick_params(labelsize=7)
-    panel.spines[["top", "right"]].set_visible(False)
-
-
-def _finish(figure: Any, panels: Sequence[Any], path: Path) -> None:
-    import matplotlib.pyplot as plt
-
-    figure.supxlabel("epochs spent", fontsize=9)
-    figure.supylabel("regret", fontsize=9)
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False, fontsize=8)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)

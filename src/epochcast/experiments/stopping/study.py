@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from epochcast.benchmarks import Collection, CurveSet, load
 from epochcast.curve import Array
 from epochcast.errors import InputError
-from epochcast.experiments import harness
 from epochcast.experiments.contenders import contenders
-from epochcast.experiments.harness import Progress, Store, Workers, fingerprint
+from epochcast.experiments.harness import PLAIN, Harness, fingerprint
 from epochcast.experiments.stopping.reach_table import TaskRuns
 from epochcast.experiments.stopping.replay import Row, Settings, evaluate_task, rules_of
 from epochcast.metric import Metric
@@ -55,8 +54,8 @@ class Source:
 
     data: Path
     names: Sequence[str] | None = None  # `.npz` collections of a folder; None: the usual ones, where it has any
-    metric: str | None = None
-    kind: Metric | str | None = None
+    monitor: str | None = None
+    metric: Metric | str | None = None
     horizon: int | None = None  # of logs; None: that of the longest run of a task
     skip_bad: bool = False
 
@@ -69,18 +68,13 @@ class Source:
         return [
             load(
                 path,
+                monitor=self.monitor,
                 metric=self.metric,
-                kind=self.kind,
                 skip_bad=self.skip_bad,
                 horizon="longest" if self.horizon is None else self.horizon,
             )
             for path in present or [self.data]
         ]
-
-
-def collections_in(data: Path, names: Sequence[str] | None = None) -> list[CurveSet]:
-    """The sets of a folder or file."""
-    return [curves for found in Source(data, names).read() for curves in found.sets]
 
 
 def tasks_of(collections: Sequence[CurveSet], settings: Settings, wanted: Sequence[str] = ()) -> list[TaskRuns]:
@@ -108,22 +102,14 @@ def used(tasks: Sequence[TaskRuns]) -> list[str]:
     return lines
 
 
-def run(
-    tasks: Sequence[TaskRuns],
-    model: str | Path,
-    settings: Settings,
-    store: Store | None = None,
-    workers: Workers | None = None,
-    progress: Progress | None = None,
-) -> list[TaskResult]:
+def run(tasks: Sequence[TaskRuns], model: str | Path, settings: Settings, harness: Harness = PLAIN) -> list[TaskResult]:
     """All rules on all tasks; tasks that the store holds are not computed again."""
     (contender,) = contenders([str(model)])
     rules = [asdict(rule) for rule in rules_of(settings.confidences)]
     version = fingerprint({"model": contender.fingerprint, "rules": rules, **asdict(settings)})
     items = {_key(runs, contender.label, version): runs for runs in tasks}
     function = partial(evaluate_task, model=contender, settings=settings)
-    report = harness.run(function, items, store, workers, progress)
-    return [TaskResult.of(result) for result in report.demand().values()]
+    return [TaskResult.of(result) for result in harness.run(function, items).demand().values()]
 
 
 def _key(runs: TaskRuns, model: str, version: str) -> str:

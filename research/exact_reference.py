@@ -1,7 +1,7 @@
 """The exact posterior's scores on stored prior curves: how far an engine is from the best possible, in seconds.
 
-`exact` needs seconds per curve; its log-likelihoods of the first curves of a seed ship with the package, so that any
-engine can be held against them without sampling anything.
+`exact` needs seconds per curve; its log-likelihoods of the first curves of a seed are stored beside this file, so that
+any engine can be held against them without sampling anything.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from epochcast.experiments.prior.comparison import HORIZON, Comparison
 from epochcast.prior import paper
 from epochcast.question import Engine
 
-FILE = "exact_reference.json"
+FILE = Path(__file__).with_suffix(".json")
 _DIGITS = 4
 
 
@@ -62,11 +62,8 @@ class Reference:
 
     @classmethod
     def load(cls) -> Reference:
-        """The reference that ships."""
-        file = resources.files("epochcast.data") / FILE
-        if not file.is_file():
-            raise InputError(f"{FILE} is missing from the installation; make it with research/make_exact_reference.py")
-        return cls.from_json(file.read_text())
+        """The reference that is stored."""
+        return cls.from_json(FILE.read_text(encoding="utf-8"))
 
     @classmethod
     def from_json(cls, text: str) -> Reference:
@@ -87,7 +84,7 @@ class Reference:
         """The curves; an error if the prior no longer draws them."""
         draw = prior.draw_curves(self.curves, self.seed)
         if checksum(draw.noisy) != self.checksum:
-            raise InputError(f"seed {self.seed} no longer draws the curves of {FILE}; make the reference anew")
+            raise InputError(f"seed {self.seed} no longer draws the curves of {FILE.name}; make the reference anew")
         return draw
 
     def gaps(self, engine: Engine) -> Array:

@@ -1,0 +1,28 @@
+"""A mean and its standard error, as tables show it."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from epochcast.distributions import Array
+
+
+class Estimate(NamedTuple):
+    """A mean and its standard error; unknown, and shown as nothing, for fewer than two values."""
+
+    mean: float
+    error: float
+
+    @classmethod
+    def of(cls, values: Array) -> Estimate:
+        if len(values) < 2:
+            return cls(float(values.mean()) if len(values) else math.nan, math.nan)
+        return cls(float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values))))
+
+    def __str__(self) -> str:
+        return "" if math.isnan(self.error) else f"{self.mean:.3f} ± {self.error:.3f}"
+
+    @property
+    def signed(self) -> str:
+        return "" if math.isnan(self.error) else f"{self.mean:+.3f} ± {self.error:.3f}"
