@@ -113,7 +113,7 @@ def _found(paths: Sequence[str], step_column: str | None) -> tuple[list[LoggedRu
 
 def _is_own(run: LoggedRun, own: Column) -> bool:
     """Whether it is the run to forecast: from the same place, or, as trackers write copies, with the same values."""
-    if _at_one_place(run, own.run) and (run.kind != "mlflow" or run.path.is_dir() or _of_one_name(run, own.run)):
+    if _at_one_place(run, own.run) and (run.format != "mlflow" or run.path.is_dir() or _of_one_name(run, own.run)):
         return True
     series = run.metrics.get(own.name)
     return series is not None and np.array_equal(series.values, own.values) and np.array_equal(series.steps, own.steps)
@@ -122,7 +122,7 @@ def _is_own(run: LoggedRun, own: Column) -> bool:
 def _at_one_place(run: LoggedRun, other: LoggedRun) -> bool:
     """Whether two runs were read from the same file or folder, or one from a folder and one from a file in it."""
     here, there = (Path(os.path.realpath(found.path)) for found in (run, other))
-    if run.kind == other.kind and here.is_dir() != there.is_dir():
+    if run.format == other.format and here.is_dir() != there.is_dir():
         return here.parent == there or there.parent == here
     return here == there
 
