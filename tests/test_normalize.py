@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import expit
 
+from epochcast.curve import Curves
 from epochcast.distributions import Mixture
 from epochcast.errors import InputError
 from epochcast.metric import Metric
-from epochcast.normalize import Normalizer
+from epochcast.normalize import Normalizer, task_bounds
 
 PROPERTY = settings(max_examples=200, deadline=None, derandomize=True)
 INF = math.inf
@@ -290,3 +291,64 @@ def test_normalizer_leaves_the_callers_arrays_alone(metric: Metric) -> None:
     unit.setflags(write=False)
     normalizer.inverse(unit)
     normalizer.log_jacobian(x)
+
+
+# --- one map for all runs of a task -----------------------------------------------------------------------------------
+
+NOTHING_TOLD = np.empty(0)
+
+
+@pytest.mark.parametrize(
+    ("metric", "wanted"),
+    [
+        ("accuracy", (0.0, 1.0)),
+        ("wer", (0.0, 1.0)),
+        ("loss", (0.0, 5.0)),
+        ("perplexity", (1.0, 5.0)),
+        ("reward", (1.0, 6.0)),
+    ],
+)
+def test_bounds_of_a_task_are_those_of_the_metric_or_come_from_the_other_runs(
+    metric: str, wanted: tuple[float, float]
+) -> None:
+    others = Curves.of([[4.0, 2.0], [5.0, 3.0], [6.0, 1.0]])
+    assert task_bounds(Metric.named(metric), others, NOTHING_TOLD, NOTHING_TOLD) == wanted
+
+
+def test_bounds_of_a_task_of_losses_prefer_what_was_told_of_the_untrained_model() -> None:
+    others, loss = Curves.of([[4.0, 2.0], [5.0, 3.0], [6.0, 1.0]]), Metric.named("loss")
+    told_of_others = np.array([7.0, np.nan, 9.0])
+    assert task_bounds(loss, others, NOTHING_TOLD, told_of_others) == (0.0, 8.0)
+    assert task_bounds(loss, others, np.array([np.nan]), told_of_others) == (0.0, 8.0)
+    assert task_bounds(loss, others, np.array([10.0]), told_of_others) == (0.0, 10.0)
+    lower = Metric("score", minimize=False, hard=(-np.inf, 10.0))
+    assert task_bounds(lower, others, NOTHING_TOLD, NOTHING_TOLD) == (5.0, 10.0)
+
+
+def test_bounds_of_a_task_of_losses_that_begin_at_the_best_value_are_no_point() -> None:
+    low, high = task_bounds(Metric.named("loss"), Curves.of([[0.0, 0.0]]), NOTHING_TOLD, NOTHING_TOLD)
+    assert low == 0.0 < high
+
+
+@pytest.mark.parametrize("metric", [Metric.named("loss"), Metric.named("reward"), Metric.named("accuracy")])
+def test_map_of_a_task_is_that_of_a_run_but_for_one_that_has_left(metric: Metric) -> None:
+    scale = Normalizer.of_task(metric, (0.0, 1.0))
+    curves = Curves.of([[0.2, 0.5], [0.3, 0.9], [0.4, 0.1]])
+    same, left = scale.own_where_left(curves)
+    assert same is scale
+    assert not left.any()
+    if metric.name == "accuracy":
+        return  # it cannot leave
+    exploded = Curves.of([[0.2, 0.5], [0.3, 900.0], []])
+    mixed, left = scale.own_where_left(exploded)
+    assert left.tolist() == [False, True, False]
+    np.testing.assert_array_equal(mixed.at([0, 2]).center, [[float(scale.center)]] * 2)
+    own, _ = Normalizer.of_runs(metric, exploded[1:2])
+    np.testing.assert_allclose(mixed.at([1]).forward([[0.3, 900.0]]), own.forward([[0.3, 900.0]]))
+
+
+def test_values_as_they_are_never_leave() -> None:
+    scale = Normalizer.of_task(Metric.unit(), (0.0, 1.0))
+    same, left = scale.own_where_left(Curves.of([[0.2, 900.0]]))
+    assert same is scale
+    assert not left.any()

@@ -317,6 +317,9 @@ def test_run_that_has_not_begun_is_forecast_from_the_others(forecaster: ec.Forec
     low, high = forecast.final.interval(0.9)
     ends = np.array([run[-1] for run in runs])
     assert 0.75 < np.mean((ends >= low) & (ends <= high)) <= 1.0
+    others = [run / 4.0 for run in runs] if metric == "accuracy" else [run + 2.0 for run in runs]
+    low, high = forecaster.forecast([], HORIZON, metric, context=others).final.interval(0.9)
+    assert np.mean((ends >= low) & (ends <= high)) < 0.3  # runs that end elsewhere say something else
     assert forecast.steps.tolist() == STEPS.tolist()
 
 

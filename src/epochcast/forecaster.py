@@ -26,40 +26,80 @@ from epochcast.schedule import Schedule, ScheduleLike
 
 
 class Forecaster:
-    """A model ready to forecast. `model` is a shipped name (see `models()`), the path of an .onnx file, or a sampler:
-    `mcmc-pp` and `mcmc-op` (the paper's baselines), `exact` (sequential Monte Carlo).
+    """A model ready to forecast.
 
-    `threads` is the number of cores one call may use; one by default, since it runs beside somebody's training.
-    `schedule` tells it how the learning rate of the runs goes, which sharpens the forecasts where that is known: as
-    words ("cosine", "linear,warmup=5", "drops,at=60/80"), as a function of the step, or as one rate per step.
+    Args:
+        model: A shipped name (see [`models`][epochcast.models]), the path of an `.onnx` file, or a sampler: `mcmc-pp`
+            and `mcmc-op` (the paper's baselines), `exact` (sequential Monte Carlo).
+        threads: How many cores one call may use; one by default, since it runs beside somebody's training.
+        schedule: How the learning rate of the runs goes, which sharpens the forecasts where that is known: in words
+            (`"cosine"`, `"linear,warmup=5"`, `"drops,at=60/80"`), as a function of the step, or as one rate per step.
+
+    Raises:
+        WeightsError: If there is no such model, or its file is damaged.
+        InputError: If `schedule` cannot be read, or the model reads none.
+
+    Examples:
+        >>> import epochcast as ec
+        >>> forecaster = ec.Forecaster("real", schedule="cosine")
+        >>> forecaster.forecast([0.31, 0.45, 0.52, 0.57, 0.60], horizon=50, metric="accuracy")
+        <Forecast of accuracy: ... at step 50>
     """
 
     def __init__(
         self, model: str | Path = "default", *, threads: int = 1, schedule: ScheduleLike | None = None
     ) -> None:
         self.engine: Engine = load_engine(model, count(threads, "threads"))
-        self._prepare(schedule, [])
+        self._prepare(schedule)
 
     @classmethod
     def around(cls, engine: Engine, schedule: ScheduleLike | None = None) -> Forecaster:
-        """A forecaster around an engine of your own."""
-        return cls._around(engine, schedule, [])
+        """A forecaster around an engine of your own.
 
-    @classmethod
-    def _around(cls, engine: Engine, schedule: ScheduleLike | None, newest: list[Others]) -> Forecaster:
+        Args:
+            engine: Anything with the methods of `epochcast.question.Engine`.
+            schedule: As for `Forecaster`.
+
+        Returns:
+            A forecaster that asks this engine.
+
+        Raises:
+            InputError: If `schedule` cannot be read, or the engine reads none.
+
+        Examples:
+            >>> from epochcast.baselines import LastValue
+            >>> Forecaster.around(LastValue()).name
+            'last-value'
+        """
         forecaster = cls.__new__(cls)
         forecaster.engine = engine
-        forecaster._prepare(schedule, newest)
+        forecaster._prepare(schedule)
         return forecaster
 
     def with_schedule(self, schedule: ScheduleLike | None) -> Forecaster:
-        """The same model for runs whose learning rate goes like this, or of which nothing is known."""
+        """The same model, which is not loaded again, for runs with another schedule.
+
+        Args:
+            schedule: As for `Forecaster`; None where nothing is known of the learning rate.
+
+        Returns:
+            A forecaster with the same engine.
+
+        Raises:
+            InputError: If `schedule` cannot be read, or the model reads none.
+
+        Examples:
+            >>> Forecaster().with_schedule("cosine").name
+            'real@cosine'
+        """
         if schedule is None and self.schedule is None:
             return self
-        return Forecaster._around(self.engine, schedule, self._newest)
+        other = Forecaster.around(self.engine, schedule)
+        other._newest = self._newest
+        return other
 
-    def _prepare(self, schedule: ScheduleLike | None, newest: list[Others]) -> None:
-        self._newest = newest  # the newest other runs, or none
+    def _prepare(self, schedule: ScheduleLike | None) -> None:
+        self._newest: list[Others] = []  # the newest other runs, or none; shared by forecasters of one engine
         self.schedule: Schedule | None = None if schedule is None else Schedule.of(schedule)
         if self.schedule is not None:
             check_reads(self.engine, "schedule", self.schedule.name)
@@ -93,40 +133,60 @@ class Forecaster:
         config: Mapping[str, Any] | None = None,
         space: SpaceLike | None = None,
     ) -> Forecast:
-        """Forecast one run (1-D values) or a batch (2-D, or a ragged list) from what was seen up to the horizon.
+        """Forecast one run, or a batch of runs, from what was seen of them up to the horizon.
 
-        `steps` says where the values were measured (1, 2, 3, ... by default; a value at step 0 is the untrained
-        model's). `untrained` is the metric of the untrained model, where it was not measured at step 0; a metric that
-        leaves its soft bounds open, such as a loss, takes them from it, and where neither the metric nor the model
-        makes use of it, it is refused. `at` asks for certain future steps instead of all.
+        Args:
+            values: One run (1-D values, a pandas series or a [`Run`][epochcast.Run]), or a batch of them (2-D, or a
+                list of runs of different lengths).
+            horizon: The step at which the runs are planned to end.
+            metric: What the values measure: a name (see [`metric_names`][epochcast.metric_names]) or a
+                [`Metric`][epochcast.Metric].
+            steps: Where the values were measured: 1, 2, 3, ... by default. A value at step 0 is the untrained model's.
+            missing: What to do with NaN: `"error"`, or `"drop"` to leave such values out.
+            untrained: The metric of the untrained model, where it was not measured at step 0. A metric that leaves its
+                soft bounds open, such as a loss, takes them from it.
+            at: Certain future steps instead of all.
+            context: Other runs of the task, oldest first, finished or not: a list of [`Run`][epochcast.Run] or of
+                plain values, or a 2-D array. A batch shares one context, and all runs are seen at one scale. Runs that
+                cannot be used are left out, with a note on the forecast; of more than 64 the 32 newest are read, and
+                of the others the 32 with the best values.
+            config: The configuration of the run, by name, where it is no `Run` with its own.
+            space: On which scales the entries of configurations live; a [`Space`][epochcast.Space] or a mapping.
 
-        `context` are other runs of the same task, oldest first, finished or not, as a list of `Run` or of plain values
-        or as a 2-D array; a batch shares one context. Runs that cannot be used are left out, and a note says so. All
-        runs are seen at one scale. With a context, the forecast of a run that has not begun may ask for its end.
-        `config` is the configuration of the run, to be compared with those that the runs of the context carry, and
-        `space` tells the scales of its entries.
+        Returns:
+            The forecast of the run; of a batch one forecast for all, whose items are those of its runs.
 
-        >>> import epochcast as ec
-        >>> earlier = [ec.Run([0.2, 0.4, 0.5, 0.55], config={"lr": 0.1}), [0.3, 0.5, 0.6, 0.65], [0.1, 0.3, 0.4, 0.45]]
-        >>> ec.Forecaster("empirical-gp").forecast([0.25, 0.45], 4, "accuracy", context=earlier)  # doctest: +ELLIPSIS
-        <Forecast of accuracy: ... at step 4>
+        Raises:
+            InputError: If a value, a step, the horizon, the metric or the context cannot be used, or the model makes no
+                use of other runs or of a configuration; the message says which, and why.
+
+        Examples:
+            >>> import epochcast as ec
+            >>> batch = ec.Forecaster().forecast([[0.31, 0.45, 0.52], [0.2, 0.3]], horizon=50, metric="accuracy")
+            >>> len(batch), batch[1].steps[:2].tolist()
+            (2, [3.0, 4.0])
+
+            Among other runs of the task, before the first epoch:
+
+            >>> earlier = [[0.2, 0.4, 0.5, 0.55], [0.3, 0.5, 0.6, 0.65], ec.Run([0.1, 0.3, 0.4], config={"lr": 0.1})]
+            >>> ec.Forecaster("empirical-gp").forecast([], 4, "accuracy", context=earlier)
+            <Forecast of accuracy: ... at step 4>
         """
         metric = as_metric(metric)
         seen = seen_of(values, steps, metric, missing=missing, untrained=untrained, config=config)
-        others = self.others(context, horizon, metric, missing=missing, config=config, space=space)
+        others = self._others(context, horizon, metric, config, space, missing)
         return self.forecast_seen(seen, horizon, metric, at=at, others=others)
 
-    def others(
+    def _others(
         self,
         context: ContextLike | None,
         horizon: int,
         metric: Metric,
-        *,
+        config: Mapping[str, Any] | None,
+        space: SpaceLike | None,
         missing: Missing = "error",
-        config: Mapping[str, Any] | None = None,
-        space: SpaceLike | None = None,
     ) -> Others | None:
-        """Other runs as `forecast_seen` takes them; the model must make use of them, and of a configuration."""
+        """Other runs as they were handed over, for a model that makes use of them, and of a configuration."""
         if config is not None:
             check_reads(self.engine, "config", config)
         if context is None:
@@ -187,14 +247,39 @@ class Forecaster:
         config: Mapping[str, Any] | None = None,
         space: SpaceLike | None = None,
     ) -> Stream:
-        """A run to be forecast value by value; other runs are read once, at the beginning."""
+        """A run to be forecast value by value, which reads each value once.
+
+        Args:
+            horizon: The step at which the run is planned to end.
+            metric: What its values measure, as for `forecast`.
+            untrained: The metric of the untrained model, as for `forecast`.
+            context: Other runs of the task, as for `forecast`; they are read once, at the beginning.
+            config: The configuration of the run.
+            space: On which scales the entries of configurations live.
+
+        Returns:
+            A stream without values.
+
+        Raises:
+            InputError: If the horizon, the metric, `untrained` or the context cannot be used.
+
+        Examples:
+            >>> stream = Forecaster().stream(horizon=50, metric="accuracy")
+            >>> for value in (0.31, 0.45, 0.52):
+            ...     forecast = stream.update(value)
+            >>> forecast
+            <Forecast of accuracy: ... at step 50>
+        """
         metric = as_metric(metric)
-        others = self.others(context, horizon, metric, config=config, space=space)
+        others = self._others(context, horizon, metric, config, space)
         return Stream(self, horizon, metric, untrained, others=others, config=config)
 
 
 class Stream:
-    """One run that is under way: `update` takes the newest value and answers with a forecast."""
+    """One run that is under way: `update` takes the newest value and answers with a forecast.
+
+    Streams are made by [`Forecaster.stream`][epochcast.Forecaster.stream], whose arguments they share.
+    """
 
     def __init__(
         self,
@@ -223,7 +308,25 @@ class Stream:
         self._values: list[float] = []
 
     def update(self, value: float, *positional: float, step: float | None = None) -> Forecast:
-        """Add the newest value, at the next whole step unless `step` says otherwise, and forecast the rest."""
+        """Add the newest value and forecast the rest.
+
+        Args:
+            value: The newest value of the metric.
+            *positional: The step without its name, as in earlier versions.
+            step: Where it was measured: the next whole step by default.
+
+        Returns:
+            The forecast from all values so far.
+
+        Raises:
+            InputError: If the step does not come after the newest one, or the value cannot be that of the metric. The
+                stream then stays as it was.
+
+        Examples:
+            >>> stream = Forecaster().stream(horizon=1000, metric="log_loss")
+            >>> stream.update(2.31, step=50).steps[0].item()
+            51.0
+        """
         if positional:  # stoppers take step and value in the other order: two bare numbers are easily swapped
             warnings.warn("give the step by its name: update(value, step=...)", DeprecationWarning, stacklevel=2)
             (step,) = positional
@@ -260,11 +363,36 @@ def forecast(
     space: SpaceLike | None = None,
     model: str | Path = "default",
 ) -> Forecast:
-    """Forecast one run (1-D values) or a batch (2-D, or a ragged list) with a model that is loaded once.
+    """Forecast one run, or a batch of runs, with a model that is loaded once.
 
-    `horizon` is the step at which the run is planned to end, `metric` a name (see `metric_names()`) or a `Metric`.
-    `context` are other runs of the same task, and `config` is the configuration of this one. `model` and `schedule` are
-    those of `Forecaster`, all else is as for `Forecaster.forecast`.
+    Args:
+        values: As for [`Forecaster.forecast`][epochcast.Forecaster.forecast], like all arguments down to `at`.
+        horizon: The step at which the run is planned to end.
+        metric: What is measured: a name (see [`metric_names`][epochcast.metric_names]) or a
+            [`Metric`][epochcast.Metric].
+        steps: Where the values were measured: 1, 2, 3, ... by default.
+        missing: What to do with NaN: `"error"` or `"drop"`.
+        untrained: The metric of the untrained model, where it is known.
+        at: Certain future steps instead of all.
+        schedule: How the learning rate goes, as for [`Forecaster`][epochcast.Forecaster].
+        context: Other runs of the same task, for a model that reads them.
+        config: The configuration of the run, to be compared with theirs.
+        space: On which scales the entries of configurations live.
+        model: The model to ask, as for [`Forecaster`][epochcast.Forecaster].
+
+    Returns:
+        The distribution of the metric at every step to come.
+
+    Raises:
+        InputError: If a value, a step, the horizon, the metric or the schedule cannot be used.
+        WeightsError: If there is no such model, or its file is damaged.
+
+    Examples:
+        >>> import epochcast as ec
+        >>> f = ec.forecast([0.31, 0.45, 0.52, 0.57, 0.60], horizon=50, metric="accuracy")
+        >>> low, high = f.final.interval(0.9)
+        >>> bool(low < f.final.median() < high)
+        True
     """
     forecaster = _shared(model).with_schedule(schedule)
     known: dict[str, Any] = {"context": context, "config": config, "space": space}

@@ -15,16 +15,22 @@ SCALES: tuple[str, ...] = get_args(Scale)
 
 @dataclass(frozen=True, init=False)
 class Space:
-    """The scale of each entry of the configurations: "linear", "log" or "category".
+    """On which scales the entries of configurations live; those that are not named are recognised by their values.
 
-    What is not named is recognised (see `features.configuration`). Names that are no identifiers, such as those of
-    nested entries, are given as a mapping.
+    Args:
+        scales: The scale of each entry: `"linear"`, `"log"` or `"category"`; for names that are no identifiers, such
+            as those of nested entries, which are joined by dots.
+        **named: The same by name.
 
-    >>> import epochcast as ec
-    >>> ec.Space(lr="log", units="log", dropout="linear", optimizer="category")
-    Space(dropout='linear', lr='log', optimizer='category', units='log')
-    >>> ec.Space({"model.depth": "linear"}, lr="log").scale_of("model.depth")
-    'linear'
+    Raises:
+        InputError: If a scale is unknown.
+
+    Examples:
+        >>> import epochcast as ec
+        >>> ec.Space(lr="log", units="log", dropout="linear", optimizer="category")
+        Space(dropout='linear', lr='log', optimizer='category', units='log')
+        >>> ec.Space({"model.depth": "linear"}, lr="log").scale_of("model.depth")
+        'linear'
     """
 
     scales: tuple[tuple[str, Scale], ...]  # sorted by name
@@ -44,7 +50,14 @@ class Space:
         return f"Space({dict(self.scales)})"
 
     def scale_of(self, name: str) -> Scale | None:
-        """The scale of an entry, None where it was not told."""
+        """The scale of an entry.
+
+        Args:
+            name: The name of the entry; those of nested ones are joined by dots.
+
+        Returns:
+            Its scale; None where it was not told.
+        """
         return dict(self.scales).get(name)
 
 

@@ -164,9 +164,16 @@ class Search(ABC):
     # --- runs that are over --------------------------------------------------------------------------------------
 
     def next_run(self, config: Mapping[str, Any] | None = None) -> RunRecord | None:
-        """End the run under way, if there is one, and make ready for the next.
+        """End the run under way and make ready for the next.
 
-        `config` is the configuration of the next run, for rules that make use of one.
+        Args:
+            config: The configuration of the run to come, for rules that make use of one.
+
+        Returns:
+            What is kept of the run that is over; None, and nothing ends, without a run under way.
+
+        Raises:
+            InputError: If `config` is no mapping.
         """
         if self._last is None:
             return None
