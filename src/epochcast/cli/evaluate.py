@@ -57,7 +57,7 @@ def evaluate_real(
             written = report(findings, out)
         typer.echo(f"wrote {written}", err=True)
     if as_json:
-        typer.echo(json_text([row.to_dict() for row in findings.rows]))
+        typer.echo(json_text(findings.rows))
     else:
         Console().print(*findings.tables())
 
@@ -107,7 +107,7 @@ def evaluate_stopping(
             write(results, out)
         typer.echo(f"wrote {out}", err=True)
     if as_json:
-        typer.echo(json_text([row.to_dict() for result in results for row in result.rows]))
+        typer.echo(json_text([row for result in results for row in result.rows]))
     else:
         typer.echo(summary_table(results))
 
@@ -117,5 +117,5 @@ def _measured(said: MetricOptions) -> tuple[str | None, Metric | None]:
     name, words = monitored(said)
     if name is None:  # of collections, a preset names the metric, too
         name, words = said.metric, None
-    told = said.words(words)
-    return name, told.metric(name or "metric") if told.given else None
+    described = words is not None or said.own
+    return name, said.measured(words, name or "metric") if described else None
