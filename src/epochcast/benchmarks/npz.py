@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from epochcast.benchmarks.collection import Skipped
 from epochcast.benchmarks.curveset import CurveSet
-from epochcast.benchmarks.metric_names import metric_from
 from epochcast.errors import InputError
 from epochcast.metric import Metric
+from epochcast.naming import metric_from
 
 MAX_BYTES = 2**30  # of one array, unpacked
 

@@ -9,11 +9,11 @@ import typer
 import epochcast
 from epochcast.cli.demo import demo
 from epochcast.cli.evaluate import evaluate_real, evaluate_stopping
+from epochcast.cli.evaluate_prior import evaluate_prior
 from epochcast.cli.forecast import forecast
 from epochcast.cli.models import models
 from epochcast.cli.train import train
 from epochcast.cli.watch import watch
-from epochcast.experiments.prior.command import evaluate_prior
 
 app = typer.Typer(
     name="epochcast",

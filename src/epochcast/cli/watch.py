@@ -40,7 +40,7 @@ def watch(
     if name is None and said.metric is None:
         raise InputError("say which metric to watch: --monitor and the name under which it is logged, such as val_acc")
     name = name or str(said.metric)
-    measured = said.words(words).metric(name)
+    measured = said.measured(words, name)
     forecaster = Forecaster(model, schedule=schedule)
     options = {"confidence": confidence, "best": best, "step_column": step_column, "forecaster": forecaster}
     if once:

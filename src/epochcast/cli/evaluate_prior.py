@@ -92,7 +92,7 @@ def _evaluate_model(model: str, curves: int, seed: int, shares: list[float], as_
         scores = prior.evaluate(engine, curves, seed, shares, advance)
     rows = [prior.row(engine.name, score) for score in scores]
     if as_json:
-        typer.echo(json_text([row.to_dict() for row in rows]))
+        typer.echo(json_text(rows))
     else:
         Console().print(_model_table(rows, f"{engine.name}: log-likelihood of {curves} prior curves, seed {seed}"))
 
@@ -116,12 +116,10 @@ def _model_table(rows: list[Row], title: str) -> Table:
 
 
 def _tell(comparison: Comparison, reference: str, as_json: bool) -> None:
-    from dataclasses import asdict
-
     from epochcast.experiments.prior import tables as prior_tables
 
     if as_json:
-        typer.echo(json_text([asdict(line) for line in prior_tables.lines(comparison, reference)]))
+        typer.echo(json_text(prior_tables.lines(comparison, reference)))
     else:
         typer.echo(prior_tables.as_markdown(comparison, reference))
     for key, reason in comparison.failures.items():
