@@ -25,12 +25,24 @@ from epochcast.schedule import Schedule, ScheduleLike
 
 
 class Forecaster:
-    """A model ready to forecast. `model` is a shipped name (see `models()`), the path of an .onnx file, or a sampler:
-    `mcmc-pp` and `mcmc-op` (the paper's baselines), `exact` (sequential Monte Carlo).
+    """A model ready to forecast.
 
-    `threads` is the number of cores one call may use; one by default, since it runs beside somebody's training.
-    `schedule` tells it how the learning rate of the runs goes, which sharpens the forecasts where that is known: as
-    words ("cosine", "linear,warmup=5", "drops,at=60/80"), as a function of the step, or as one rate per step.
+    Args:
+        model: A shipped name (see [`models`][epochcast.models]), the path of an `.onnx` file, or a sampler: `mcmc-pp`
+            and `mcmc-op` (the paper's baselines), `exact` (sequential Monte Carlo).
+        threads: How many cores one call may use; one by default, since it runs beside somebody's training.
+        schedule: How the learning rate of the runs goes, which sharpens the forecasts where that is known: in words
+            (`"cosine"`, `"linear,warmup=5"`, `"drops,at=60/80"`), as a function of the step, or as one rate per step.
+
+    Raises:
+        WeightsError: If there is no such model, or its file is damaged.
+        InputError: If `schedule` cannot be read, or the model reads none.
+
+    Examples:
+        >>> import epochcast as ec
+        >>> forecaster = ec.Forecaster("real", schedule="cosine")
+        >>> forecaster.forecast([0.31, 0.45, 0.52, 0.57, 0.60], horizon=50, metric="accuracy")
+        <Forecast of accuracy: ... at step 50>
     """
 
     def __init__(
@@ -42,14 +54,44 @@ class Forecaster:
 
     @classmethod
     def around(cls, engine: Engine, schedule: ScheduleLike | None = None) -> Forecaster:
-        """A forecaster around an engine of your own."""
+        """A forecaster around an engine of your own.
+
+        Args:
+            engine: Anything with the methods of `epochcast.question.Engine`.
+            schedule: As for `Forecaster`.
+
+        Returns:
+            A forecaster that asks this engine.
+
+        Raises:
+            InputError: If `schedule` cannot be read, or the engine reads none.
+
+        Examples:
+            >>> from epochcast.baselines import LastValue
+            >>> Forecaster.around(LastValue()).name
+            'last-value'
+        """
         forecaster = cls.__new__(cls)
         forecaster.engine = engine
         forecaster._set_schedule(schedule)
         return forecaster
 
     def with_schedule(self, schedule: ScheduleLike | None) -> Forecaster:
-        """The same model for runs whose learning rate goes like this, or of which nothing is known."""
+        """The same model, which is not loaded again, for runs with another schedule.
+
+        Args:
+            schedule: As for `Forecaster`; None where nothing is known of the learning rate.
+
+        Returns:
+            A forecaster with the same engine.
+
+        Raises:
+            InputError: If `schedule` cannot be read, or the model reads none.
+
+        Examples:
+            >>> Forecaster().with_schedule("cosine").name
+            'real@cosine'
+        """
         if schedule is None and self.schedule is None:
             return self
         return Forecaster.around(self.engine, schedule)
@@ -85,12 +127,31 @@ class Forecaster:
         untrained: float | None = None,
         at: ArrayLike | None = None,
     ) -> Forecast:
-        """Forecast one run (1-D values) or a batch (2-D, or a ragged list) from what was seen up to the horizon.
+        """Forecast one run, or a batch of runs, from what was seen of them up to the horizon.
 
-        `steps` says where the values were measured (1, 2, 3, ... by default; a value at step 0 is the untrained
-        model's). `untrained` is the metric of the untrained model, where it was not measured at step 0; a metric that
-        leaves its soft bounds open, such as a loss, takes them from it, and where neither the metric nor the model
-        makes use of it, it is refused. `at` asks for certain future steps instead of all.
+        Args:
+            values: One run (1-D values, a pandas series or a [`Run`][epochcast.Run]), or a batch of them (2-D, or a
+                list of runs of different lengths).
+            horizon: The step at which the runs are planned to end.
+            metric: What the values measure: a name (see [`metric_names`][epochcast.metric_names]) or a
+                [`Metric`][epochcast.Metric].
+            steps: Where the values were measured: 1, 2, 3, ... by default. A value at step 0 is the untrained model's.
+            missing: What to do with NaN: `"error"`, or `"drop"` to leave such values out.
+            untrained: The metric of the untrained model, where it was not measured at step 0. A metric that leaves its
+                soft bounds open, such as a loss, takes them from it.
+            at: Certain future steps instead of all.
+
+        Returns:
+            The forecast of the run; of a batch one forecast for all, whose items are those of its runs.
+
+        Raises:
+            InputError: If a value, a step, the horizon or the metric cannot be used; the message says which, and why.
+
+        Examples:
+            >>> import epochcast as ec
+            >>> batch = ec.Forecaster().forecast([[0.31, 0.45, 0.52], [0.2, 0.3]], horizon=50, metric="accuracy")
+            >>> len(batch), batch[1].steps[:2].tolist()
+            (2, [3.0, 4.0])
         """
         metric = as_metric(metric)
         seen = seen_of(values, steps, metric, missing=missing, untrained=untrained)
@@ -126,12 +187,34 @@ class Forecaster:
         return draw(self.engine, question, size, rng, image)
 
     def stream(self, horizon: int, metric: Metric | str, *, untrained: float | None = None) -> Stream:
-        """A run to be forecast value by value."""
+        """A run to be forecast value by value, which reads each value once.
+
+        Args:
+            horizon: The step at which the run is planned to end.
+            metric: What its values measure, as for `forecast`.
+            untrained: The metric of the untrained model, as for `forecast`.
+
+        Returns:
+            A stream without values.
+
+        Raises:
+            InputError: If the horizon, the metric or `untrained` cannot be used.
+
+        Examples:
+            >>> stream = Forecaster().stream(horizon=50, metric="accuracy")
+            >>> for value in (0.31, 0.45, 0.52):
+            ...     forecast = stream.update(value)
+            >>> forecast
+            <Forecast of accuracy: ... at step 50>
+        """
         return Stream(self, horizon, as_metric(metric), untrained)
 
 
 class Stream:
-    """One run that is under way: `update` takes the newest value and answers with a forecast."""
+    """One run that is under way: `update` takes the newest value and answers with a forecast.
+
+    Streams are made by [`Forecaster.stream`][epochcast.Forecaster.stream], whose arguments they share.
+    """
 
     def __init__(self, forecaster: Forecaster, horizon: int, metric: Metric, untrained: float | None = None) -> None:
         self.horizon = horizon_of(horizon)
@@ -149,7 +232,25 @@ class Stream:
         self._values: list[float] = []
 
     def update(self, value: float, *positional: float, step: float | None = None) -> Forecast:
-        """Add the newest value, at the next whole step unless `step` says otherwise, and forecast the rest."""
+        """Add the newest value and forecast the rest.
+
+        Args:
+            value: The newest value of the metric.
+            *positional: The step without its name, as in earlier versions.
+            step: Where it was measured: the next whole step by default.
+
+        Returns:
+            The forecast from all values so far.
+
+        Raises:
+            InputError: If the step does not come after the newest one, or the value cannot be that of the metric. The
+                stream then stays as it was.
+
+        Examples:
+            >>> stream = Forecaster().stream(horizon=1000, metric="log_loss")
+            >>> stream.update(2.31, step=50).steps[0].item()
+            51.0
+        """
         if positional:  # stoppers take step and value in the other order: two bare numbers are easily swapped
             warnings.warn("give the step by its name: update(value, step=...)", DeprecationWarning, stacklevel=2)
             (step,) = positional
@@ -181,10 +282,33 @@ def forecast(
     schedule: ScheduleLike | None = None,
     model: str | Path = "default",
 ) -> Forecast:
-    """Forecast one run (1-D values) or a batch (2-D, or a ragged list) with a model that is loaded once.
+    """Forecast one run, or a batch of runs, with a model that is loaded once.
 
-    `horizon` is the step at which the run is planned to end, `metric` a name (see `metric_names()`) or a `Metric`.
-    `model` and `schedule` are those of `Forecaster`, all else is as for `Forecaster.forecast`.
+    Args:
+        values: As for [`Forecaster.forecast`][epochcast.Forecaster.forecast], like all arguments down to `at`.
+        horizon: The step at which the run is planned to end.
+        metric: What is measured: a name (see [`metric_names`][epochcast.metric_names]) or a
+            [`Metric`][epochcast.Metric].
+        steps: Where the values were measured: 1, 2, 3, ... by default.
+        missing: What to do with NaN: `"error"` or `"drop"`.
+        untrained: The metric of the untrained model, where it is known.
+        at: Certain future steps instead of all.
+        schedule: How the learning rate goes, as for [`Forecaster`][epochcast.Forecaster].
+        model: The model to ask, as for [`Forecaster`][epochcast.Forecaster].
+
+    Returns:
+        The distribution of the metric at every step to come.
+
+    Raises:
+        InputError: If a value, a step, the horizon, the metric or the schedule cannot be used.
+        WeightsError: If there is no such model, or its file is damaged.
+
+    Examples:
+        >>> import epochcast as ec
+        >>> f = ec.forecast([0.31, 0.45, 0.52, 0.57, 0.60], horizon=50, metric="accuracy")
+        >>> low, high = f.final.interval(0.9)
+        >>> bool(low < f.final.median() < high)
+        True
     """
     forecaster = _shared(model).with_schedule(schedule)
     return forecaster.forecast(values, horizon, metric, steps, missing=missing, untrained=untrained, at=at)
