@@ -73,12 +73,14 @@ def modules() -> list[str]:
 
 def test_docstrings_tell_what_happens() -> None:
     failed = attempted = 0
+    taken_for_granted = {"ec": ec, "f": ec.forecast([0.31, 0.45, 0.52, 0.57, 0.60], 50, "accuracy")}
     for name in modules():
         try:
             module = importlib.import_module(name)
         except ImportError:
             continue  # it needs an extra
-        result = doctest.testmod(module, optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+        options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+        result = doctest.testmod(module, optionflags=options, extraglobs=taken_for_granted)
         failed, attempted = failed + result.failed, attempted + result.attempted
     assert failed == 0
     assert attempted > 5
