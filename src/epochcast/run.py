@@ -11,14 +11,19 @@ from numpy.typing import ArrayLike
 
 @dataclass(frozen=True)
 class Run:
-    """One run: its values, the steps at which they were measured, its configuration, and its value before training.
+    """One run with all that is known of it; it can be given wherever the values of a run can.
 
-    It can be given wherever the values of a run can. Without `steps` the values belong to steps 1, 2, 3, ...
+    Args:
+        values: The values of the metric.
+        steps: The steps at which they were measured: 1, 2, 3, ... by default.
+        config: Its configuration, by name.
+        untrained: The metric of the untrained model.
 
-    >>> import epochcast as ec
-    >>> run = ec.Run([0.31, 0.45, 0.52], steps=[1, 2, 4], untrained=0.1)
-    >>> ec.forecast(run, horizon=50, metric="accuracy")  # doctest: +ELLIPSIS
-    <Forecast of accuracy: ... at step 50>
+    Examples:
+        >>> import epochcast as ec
+        >>> run = ec.Run([0.31, 0.45, 0.52], steps=[1, 2, 4], untrained=0.1)
+        >>> ec.forecast(run, horizon=50, metric="accuracy")
+        <Forecast of accuracy: ... at step 50>
     """
 
     values: ArrayLike

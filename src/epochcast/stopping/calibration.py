@@ -47,15 +47,40 @@ _CHUNK = 128  # runs forecast at once: bounds the memory
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What finished runs vouch for."""
+    """What finished runs vouch for.
 
-    risk: float  # asked for
-    confidence: float  # the smallest that keeps the risk
-    runs: int  # finished runs it was chosen on
-    contenders: int  # those among them that a rule could have stopped wrongly
-    wrong_stops: int  # those among them that this confidence stops wrongly
+    **The bound.** Let a new run be exchangeable with the finished runs, as when all configurations are drawn
+    independently from one distribution. Then the probability that the stopper stops it, although a later value
+    (`target="any"`) or its final value ("final") would have beaten the best that it was held against, is at most
+    `risk`. Without a goal this holds whatever the best is: it may come from anywhere, change from run to run or
+    during a run, and depend on the finished runs; with `min_gain`, a stop is wrong only if the run would have
+    beaten the best by more than that. With `goal` it holds for this goal, which must be known without a look at
+    the finished runs; ties count as beaten. So, on average, at most a share `risk` of all runs is stopped wrongly.
+
+    **What it does not cover.** Runs that differ from the finished ones: another task, model, metric, horizon or
+    schedule of checks, or configurations proposed by a sampler that learns from results. The share of wrong stops
+    among the runs that would have won: winners are rare, and a bound on all runs says less about them. A single
+    set of finished runs: the probability is over the finished runs and the new one together, so one set can do
+    worse than the bound and another better. Runs stopped for a value that is not finite.
+
+    Attributes:
+        risk: What was asked for.
+        confidence: The smallest that keeps the risk, and at least `least_confidence`: where forecasts are good, a risk
+            would often allow to stop runs that will rather win than lose.
+        runs: How many finished runs it was chosen on.
+        contenders: Those among them that a rule could have stopped wrongly.
+        wrong_stops: Those among them that this confidence stops wrongly.
+        goal: The fixed value to beat, if there is one.
+        min_gain: A stop is wrong when the run would have beaten the best by more than this.
+    """
+
+    risk: float
+    confidence: float
+    runs: int
+    contenders: int
+    wrong_stops: int
     goal: float | None = None
-    min_gain: float = 0.0  # a stop is wrong when the run would have beaten the best by more than this
+    min_gain: float = 0.0
 
     @property
     def bound(self) -> float:

@@ -108,6 +108,16 @@ class Search(ABC):
         """Take in the newest value of the run and say whether to stop it.
 
         A step that was reported before changes nothing: the first value is kept and its decision stands.
+
+        Args:
+            step: Where it was measured, from 1 on; 0 is before training.
+            value: The newest value of the metric.
+
+        Returns:
+            Whether to stop, and why.
+
+        Raises:
+            InputError: If step or value cannot be used.
         """
         step, value = not_negative(step, "step"), number(value, "value")
         if self._last is not None and step <= self._last.step:
@@ -162,7 +172,11 @@ class Search(ABC):
     # --- runs that are over --------------------------------------------------------------------------------------
 
     def next_run(self) -> RunRecord | None:
-        """End the run under way and make ready for the next; without a run under way nothing happens."""
+        """End the run under way and make ready for the next.
+
+        Returns:
+            What is kept of the run; None, and nothing happens, without a run under way.
+        """
         if self._last is None:
             return None
         best, final = self.metric.best_of(self._values), self._final(self._last.reason)
@@ -196,7 +210,11 @@ class Search(ABC):
     # --- state ---------------------------------------------------------------------------------------------------
 
     def to_json(self) -> str:
-        """The whole state as text, from which `from_json` goes on as if nothing had happened."""
+        """The whole state as text, from which `from_json` goes on as if nothing had happened.
+
+        Returns:
+            JSON, with the name and the sha256 of the model.
+        """
         settings = {name: getattr(self, name) for name in self._settings}
         settings["metric"] = metric_to_dict(self.metric)
         state = {

@@ -1,4 +1,4 @@
-"""Rules that end hopeless runs of a search: `Stopper` by forecasts, `Patience` by stagnation, `NoStopping` never."""
+"""`Stopper`: the rule that ends hopeless runs of a search by their forecasts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from numpy.typing import ArrayLike
 
-from epochcast.checks import count, flag, not_negative, number, shown
+from epochcast.checks import count, flag, number, shown
 from epochcast.encode import RunsLike
 from epochcast.errors import ConfigError, EpochcastError, InputError
 from epochcast.forecast import Forecast
@@ -41,23 +41,42 @@ if TYPE_CHECKING:
 class Stopper(Search):
     """Stops a run once its forecast leaves it too small a chance to beat the best of the runs before it.
 
-        stopper = Stopper(horizon=50, metric="accuracy")
-        for epoch in range(1, 51):
-            decision = stopper.update(epoch, train_and_validate())
-            if decision.stop:
-                break
-        stopper.next_run()
+    Without a best nothing is stopped, and a run that leads goes on. A value at step 0 is the untrained model's.
 
-    A run is stopped when its chance to beat the best is at most 1 - `confidence`: with `target="any"` at every step
-    up to the horizon, with "final" at the horizon. Without a best nothing is stopped. `goal` is a fixed value to beat
-    in place of the best. No run is stopped before `min_steps` of its values were seen, nor before it has come to
-    `min_share` of its horizon. Runs are checked at every `check_every`-th value, or, if `cutoffs` are given, once at
-    each of these shares of the horizon. A value at step 0 is the untrained model's.
+    Args:
+        horizon: The step at which every run is planned to end.
+        metric: What is measured: a name or a [`Metric`][epochcast.Metric].
+        confidence: A run is stopped when its chance to beat the best is at most 1 - `confidence`.
+        min_steps: No run is stopped before so many of its values were seen,
+        check_every: Every how many values a run is checked.
+        best: A value to beat that is known before the search.
+        min_share: nor before it has come to this share of its horizon.
+        cutoffs: Check once at each of these shares of the horizon, in place of `check_every`.
+        target: What counts of a run: `"any"` of its values to come, or its `"final"` one.
+        goal: A fixed value to beat in place of the best.
+        stop_leader: Whether a run that leads is held against its own best value, and so ends once it will hardly
+            improve any more.
+        weigh_rest: Whether a late stop, which saves little, takes a smaller chance: 1 - `confidence` times the share
+            of the run still to come.
+        dry_run: Decide and log, but never stop.
+        non_finite: What NaN or an infinite value does: `"stop"` the run, or `"ignore"` that value.
+        schedule: How the learning rate goes, as for [`Forecaster`][epochcast.Forecaster].
+        forecaster: What forecasts the runs: the default model unless given.
 
-    A run that leads goes on, unless `stop_leader` holds it against its own best value too: it then ends once it will
-    hardly improve any more. A late stop saves little; with `weigh_rest` it takes a smaller chance, 1 - `confidence`
-    times the share of the run still to come. `schedule` says how the learning rate goes, as for `Forecaster`. Further
-    arguments: see `Search`.
+    Raises:
+        InputError: If an option cannot be used.
+
+    Examples:
+        >>> import epochcast as ec
+        >>> stopper = ec.Stopper(horizon=50, metric="accuracy", best=0.95)
+        >>> for epoch, accuracy in enumerate([0.31, 0.42, 0.45, 0.46, 0.462, 0.464, 0.465], start=1):
+        ...     decision = stopper.update(epoch, accuracy)
+        ...     if decision.stop:
+        ...         break
+        >>> print(decision)
+        stop: ... chance to beat 0.95 by step 50; expected to end at ...
+        >>> stopper.next_run().best
+        0.46...
     """
 
     rule = "stopper"
@@ -119,26 +138,28 @@ class Stopper(Search):
     ) -> Self:
         """A stopper whose confidence is chosen on finished runs so that wrong stops stay below a bound.
 
-        `finished_runs` are complete runs [run, step] on steps 1..horizon, or a list of `Run`; `untrained` holds their
-        values before training where those are known. Options are those of `Stopper`, without the confidence. The
-        confidence is at least `least_confidence`: where forecasts are good, a risk would often allow to stop runs that
-        will rather win than lose. Lower it to use up the risk in favour of the epochs saved.
+        What the bound says, and what it does not cover, is told by [`Guarantee`][epochcast.stopping.Guarantee].
 
-        **The bound.** Let a new run be exchangeable with the finished runs, as when all configurations are drawn
-        independently from one distribution. Then the probability that this stopper stops it, although a later value
-        (`target="any"`) or its final value ("final") would have beaten the best that it was held against, is at most
-        `risk`. Without a goal this holds whatever the best is: it may come from anywhere, change from run to run or
-        during a run, and depend on the finished runs; with `min_gain`, a stop is wrong only if the run would have
-        beaten the best by more than that. With `goal` it holds for this goal, which must be known without a look at
-        `finished_runs`; ties count as beaten. So, on average, at most a share `risk` of all runs is stopped wrongly.
+        Args:
+            finished_runs: Complete runs [run, step] on steps 1 to `horizon`, or a list of `Run`.
+            risk: The share of runs that may be stopped wrongly.
+            metric: What is measured.
+            horizon: The last step of all runs: that of the longest by default.
+            untrained: Their values before training, where those are known.
+            min_gain: A stop is wrong only if the run would have beaten the best by more than this.
+            least_confidence: The confidence is at least this; lower it to use up the risk in favour of epochs saved.
+            **options: Those of `Stopper`, without the confidence.
 
-        **What it does not cover.** Runs that differ from the finished ones: another task, model, metric, horizon or
-        schedule of checks, or configurations proposed by a sampler that learns from results. The share of wrong stops
-        among the runs that would have won: winners are rare, and a bound on all runs says less about them. A single
-        set of finished runs: the probability is over the finished runs and the new one together, so one set can do
-        worse than the bound and another better. Runs stopped for a value that is not finite.
+        Returns:
+            A stopper with its `confidence` chosen and its `guarantee` at hand.
 
-        Raises InputError, with the smallest risk attainable, if no confidence meets the risk.
+        Raises:
+            InputError: With the smallest risk attainable, if no confidence meets the risk.
+
+        Examples:
+            >>> stopper = ec.Stopper.calibrated(ec.sample_prior(40, horizon=20), risk=0.1, metric="unit", check_every=5)
+            >>> print(stopper.guarantee)
+            at most 10 % of runs are stopped although they would have beaten the best (confidence ..., chosen on 40 ...)
         """
         runs = FinishedRuns.of(finished_runs, as_metric(metric), horizon, untrained)
         stopper = cls(runs.horizon, runs.metric, **options)
@@ -167,9 +188,13 @@ class Stopper(Search):
         return self._forecaster
 
     def set_schedule(self, schedule: ScheduleLike | None) -> None:
-        """How the learning rate goes in the runs to come, or that nothing is known of it.
+        """How the learning rate goes in the runs to come.
 
-        A schedule that cannot be that of a run up to the horizon is refused here.
+        Args:
+            schedule: As for [`Forecaster`][epochcast.Forecaster]; None where nothing is known.
+
+        Raises:
+            InputError: If it cannot be that of a run up to the horizon.
         """
         self._forecaster = self._checked_forecaster(self.forecaster.with_schedule(schedule))
 
@@ -263,7 +288,18 @@ class Stopper(Search):
 
     @classmethod
     def from_json(cls, text: str, forecaster: Forecaster | None = None) -> Self:
-        """A stopper from what `to_json` returned; a model that does not ship must be given again."""
+        """A stopper from its saved state, which goes on as if nothing had happened.
+
+        Args:
+            text: What `to_json` returned.
+            forecaster: The one it had; only a model that does not ship must be given again.
+
+        Returns:
+            The stopper.
+
+        Raises:
+            ConfigError: If the text is not a stopper's state, or the forecaster is another.
+        """
         state = parsed(text, cls.rule)
         model = model_name_of(state.get("model"), state["version"])
         if forecaster is None:
@@ -295,36 +331,3 @@ def _shares(cutoffs: Sequence[float], check_every: int) -> list[float]:
     if not shares or not all(0.0 < share < 1.0 for share in shares):
         raise InputError(f"cutoffs={shown(cutoffs)} must be shares of the horizon between 0 and 1, both excluded")
     return sorted(shares)
-
-
-class Patience(Search):
-    """Stops a run after `k` values in a row that do not improve on its own best value by more than `min_delta`."""
-
-    rule = "patience"
-    _settings = (*Search._settings, "k", "min_delta")
-
-    def __init__(self, k: int, horizon: int, metric: Metric | str, *, min_delta: float = 0.0, **options: Any) -> None:
-        self.k, self.min_delta = count(k, "k"), not_negative(min_delta, "min_delta")
-        super().__init__(horizon, metric, **options)
-
-    def _judge(self, step: float) -> Decision:
-        return self._decision(step, Reason.NO_PROGRESS if self._values_without_gain() >= self.k else Reason.PROGRESSING)
-
-    def _values_without_gain(self) -> int:
-        sign = self.metric.sign
-        record, waited = -math.inf, 0
-        for value in self._values:
-            if sign * value > record + self.min_delta:
-                record, waited = sign * value, 0
-            else:
-                waited += 1
-        return waited
-
-
-class NoStopping(Search):
-    """Lets every run finish: what other rules are measured against."""
-
-    rule = "no_stopping"
-
-    def _judge(self, step: float) -> Decision:
-        return self._decision(step, Reason.NEVER)
