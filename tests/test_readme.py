@@ -1,11 +1,8 @@
-"""What the README and the docstrings show is run, block by block."""
+"""What the README shows is run, block by block."""
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import os
-import pkgutil
 import re
 import shlex
 import subprocess
@@ -29,8 +26,6 @@ COMMANDS = [
     for line in block.splitlines()
     if line.startswith(("epochcast ", "cat "))
 ]
-# Import paths of modules that need an extra, or run something when they are imported.
-_NOT_IMPORTED = ("epochcast.integrations", "epochcast.nn", "epochcast.cli.__main__")
 
 
 def names() -> dict[str, object]:
@@ -64,23 +59,3 @@ def test_command_of_the_readme_has_options_that_there_are(command: str) -> None:
             break
     assert done.returncode == 0, done.stderr
     assert options <= set(re.findall(r"--[a-z][a-z-]*", done.stdout))
-
-
-def modules() -> list[str]:
-    found = [module.name for module in pkgutil.walk_packages(ec.__path__, "epochcast.")]
-    return ["epochcast", *(name for name in found if not name.startswith(_NOT_IMPORTED))]
-
-
-def test_docstrings_tell_what_happens() -> None:
-    failed = attempted = 0
-    taken_for_granted = {"ec": ec, "f": ec.forecast([0.31, 0.45, 0.52, 0.57, 0.60], 50, "accuracy")}
-    for name in modules():
-        try:
-            module = importlib.import_module(name)
-        except ImportError:
-            continue  # it needs an extra
-        options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-        result = doctest.testmod(module, optionflags=options, extraglobs=taken_for_granted)
-        failed, attempted = failed + result.failed, attempted + result.attempted
-    assert failed == 0
-    assert attempted > 5

@@ -23,7 +23,15 @@ __all__ = ["ForecastStopping"]
 
 
 class ForecastStopping(StopperCallback, TrainingCallback):
-    """Watches the metric `monitor` after each round; for the options see `StopperCallback`. `horizon` is needed."""
+    """Watches the metric `monitor` after each round.
+
+    Arguments and errors are those of `StopperCallback`. `horizon` must be given.
+
+    Examples:
+        >>> from epochcast.integrations.xgboost import ForecastStopping
+        >>> stopping = ForecastStopping("valid-logloss", horizon=500, best=0.11)
+        >>> xgboost.train(params, data, 500, evals=[(held_out, "valid")], callbacks=[stopping])  # doctest: +SKIP
+    """
 
     knows_horizon = False
 

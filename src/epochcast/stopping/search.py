@@ -235,7 +235,17 @@ class Search(ABC):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """A rule from what `to_json` returned."""
+        """A rule from its saved state, which goes on as if nothing had happened.
+
+        Args:
+            text: What `to_json` returned.
+
+        Returns:
+            The rule.
+
+        Raises:
+            ConfigError: If the text is not the state of such a rule.
+        """
         return cls._restored(parsed(text, cls.rule))
 
     @classmethod
