@@ -23,7 +23,7 @@ from epochcast.run import Run
 from epochcast.runtime.weights import models
 from epochcast.stopping import Decision, NoStopping, Patience, Reason, Stopper
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "Curves",
     "Decision",
