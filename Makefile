@@ -45,7 +45,7 @@ lint: .venv/dev
 	$(BIN)/lint-imports
 
 bench: .venv/dev
-	$(BIN)/python benchmarks/run.py --out docs/benchmarks.md
+	$(BIN)/python benchmarks/run.py --out docs/research/speed.md
 
 experiments: .venv/dev
 	$(BIN)/epochcast evaluate prior --model lcpfn

@@ -171,7 +171,7 @@ class StopperCallback:
     def _tell(self, stopper: StoppingRule) -> None:
         """What the framework knows of the learning rate, unless the user has said it or brought a stopper.
 
-        Only of losses: those of accuracies are not always the better for it (docs/schedules.md).
+        Only of losses: those of accuracies are not always the better for it (docs/research/schedules.md).
         """
         if not self._tells or not isinstance(stopper, Stopper) or stopper.metric.kind != LOSS:
             return

@@ -18,7 +18,7 @@ Target = Literal["any", "final"]
 TARGETS = ("any", "final")
 COVERAGE = 0.9  # of the interval told with a decision
 # Before a run may be stopped, unless a rule says otherwise. Chosen so that on every collection that we have less than
-# 5 % of the stops are wrong (docs/stopping.md).
+# 5 % of the stops are wrong (docs/research/stopping.md).
 MIN_STEPS = 4  # values that it must have shown
 MIN_SHARE = 0.1  # of its horizon that it must have reached
 

@@ -50,7 +50,7 @@ class Request:
         }
         given = [f"--data {path}" for path in self.data]
         given += [f"{name} {value}" for name, value in options.items() if value]
-        return " ".join(["epochcast evaluate real", *given, "--out docs"])
+        return " ".join(["epochcast evaluate real", *given, "--out docs/research"])
 
 
 @dataclass(frozen=True)
