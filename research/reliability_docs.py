@@ -1,4 +1,4 @@
-"""Fills docs/research/reliability.md: do intervals hold what they say, on each collection of one half of the development runs?
+"""Fills docs/research/reliability.md: do intervals hold what they say, on each collection of one half of the runs?
 
     python research/reliability_docs.py ../shared/data ../shared/data/kinds --half report
 
