@@ -3,10 +3,10 @@
     python research/make_unseen_runs.py /tmp/unseen --seed 12 --runs 30
     python research/tell_schedules.py --data ../shared/data --unseen /tmp/unseen
 
-fills the tables of docs/research/schedules.md. LCBench and NAS-Bench-201 anneal their rates along a cosine,
-NAS-Bench-NLP keeps them, and so do the runs of DeepOBS, whose names list all their settings. Every network of `digits_bench` says which of
-four schedules it had, and `make_unseen_runs.py` stores the rates of each network. A run is forecast without a word
-about its schedule, with the true one, and with a wrong one (`constant` where it is not, else `cosine`); and by
+fills the tables of docs/research/schedules.md. LCBench and NAS-Bench-201 anneal their rates along a cosine, NAS-Bench-
+NLP keeps them, and so do the runs of DeepOBS, whose names list all their settings. Every network of `digits_bench` says
+which of four schedules it had, and `make_unseen_runs.py` stores the rates of each network. A run is forecast without a
+word about its schedule, with the true one, and with a wrong one (`constant` where it is not, else `cosine`); and by
 `stream`, whose prior knows no schedules.
 """
 
