@@ -6,6 +6,7 @@ python scripts/ship_model.py NAME CHECKPOINT --about "one sentence"
 from __future__ import annotations
 
 import argparse
+import datetime
 import hashlib
 import json
 from pathlib import Path
@@ -17,12 +18,14 @@ from epochcast.runtime.networks import load_network
 from epochcast.runtime.weights import FOLDER
 
 
-def card_of(trainer: Trainer, graph: Path, about: str, curves: int) -> dict[str, object]:
+def card_of(trainer: Trainer, graph: Path, about: str, curves: int, version: int) -> dict[str, object]:
     """What a user should know of a model: where it comes from, what it cost, what it scores."""
     rows = [row(graph.stem, scores) for scores in evaluate(load_network(graph), curves)]
     config = trainer.config
     return {
         "about": about,
+        "version": version,
+        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
         "prior": config.prior,
         "recipe": f"{config.model.layers}x{config.model.width} {config.model.layout}, {config.optimizer}, "
         f"{config.targets} targets, batch {config.batch}",
@@ -45,13 +48,14 @@ def main() -> None:
     parser.add_argument("--curves", type=int, default=10_000)
     arguments = parser.parse_args()
     trainer = Trainer.resume(arguments.checkpoint)
+    path = FOLDER / "registry.json"
+    registry = json.loads(path.read_text()) if path.exists() else {"default": arguments.name, "models": {}}
+    former = registry["models"].get(arguments.name, {}).get("card", {})
     files = export(trainer, FOLDER, arguments.name)
     entry = {
         "sha256": {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files},
-        "card": card_of(trainer, files[1], arguments.about, arguments.curves),
+        "card": card_of(trainer, files[1], arguments.about, arguments.curves, former.get("version", 0) + 1),
     }
-    path = FOLDER / "registry.json"
-    registry = json.loads(path.read_text()) if path.exists() else {"default": arguments.name, "models": {}}
     registry["models"][arguments.name] = entry
     path.write_text(json.dumps(registry, indent=2) + "\n")
     print(json.dumps(entry["card"], indent=2))
