@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 2
 
-.PHONY: demo test test-slow test-lowest test-python fuzz lint bench experiments clean
+.PHONY: demo test test-slow test-lowest test-python test-package docs fuzz lint bench experiments clean
 
 .venv/core: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -33,6 +33,15 @@ test-lowest:
 test-python:
 	$(PYTHON) scripts/test_versions.py 3.10 3.12 3.13
 
+# the wheel in an empty environment of each Python that is installed, and the tests of the unpacked sdist
+test-package: .venv/dev
+	$(BIN)/python scripts/try_package.py 3.10 3.11 3.12 3.13
+
+# strictly: a warning fails; the site is then in site/
+docs: .venv/dev
+	$(BIN)/mkdocs build --strict --clean
+	$(BIN)/python scripts/check_site.py site
+
 fuzz: .venv/dev
 	$(BIN)/python fuzz/forecasts.py --count 20000 --seed 0
 	$(BIN)/python fuzz/stoppers.py --states 70000 --stoppers 10000 --seed 0
@@ -53,4 +62,4 @@ experiments: .venv/dev
 	$(BIN)/python research/compare_peers.py $(addprefix --data ,$(wildcard ../shared/data)) --data digits_bench
 
 clean:
-	rm -rf .venv demo.png
+	rm -rf .venv site demo.png

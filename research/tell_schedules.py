@@ -1,7 +1,7 @@
 """What it is worth to tell the model the learning-rate schedule, on runs whose schedule is known.
 
-    python research/make_unseen_runs.py /tmp/unseen --seed 12 --runs 30
-    python research/tell_schedules.py --data ../shared/data --unseen /tmp/unseen
+    python research/make_unseen_runs.py unseen --seed 12 --runs 30
+    python research/tell_schedules.py --data ../shared/data --unseen unseen
 
 fills the tables of docs/research/schedules.md. LCBench and NAS-Bench-201 anneal their rates along a cosine, NAS-Bench-
 NLP keeps them, and so do the runs of DeepOBS, whose names list all their settings. Every network of `digits_bench` says
@@ -111,7 +111,7 @@ def unseen(folder: Path) -> Iterator[Group]:
 
 def tables(found: list[Group], model: str) -> str:
     engine, unscheduled = load_engine(model), load_engine("stream")
-    heads = ("untold", "told", "told wrongly", "`stream`")
+    heads = ("without", "with the true one", "with a wrong one", "`stream`")
     cells: dict[str, list[list[str]]] = {title: [] for title in MEASURES}
     with progress("scoring") as advance:
         for i, group in enumerate(found):

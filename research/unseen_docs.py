@@ -1,7 +1,7 @@
 """Score `real` on runs that nobody has looked at, beside its former weights and the baselines.
 
-    python research/make_unseen_runs.py /tmp/unseen13 --seed 13 --runs 30
-    python research/unseen_docs.py /tmp/unseen13 --former former/real.onnx
+    python research/make_unseen_runs.py unseen13 --seed 13 --runs 30
+    python research/unseen_docs.py unseen13 --former former/real.onnx
 
 fills the tables of docs/research/unseen-runs.md. Several folders, made with different seeds, are taken together.
 """
