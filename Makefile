@@ -39,7 +39,7 @@ test-package: .venv/dev
 
 # strictly: a warning fails; the site is then in site/
 docs: .venv/dev
-	$(BIN)/mkdocs build --strict --clean
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --clean
 	$(BIN)/python scripts/check_site.py site
 
 fuzz: .venv/dev
