@@ -36,6 +36,7 @@ test-python:
 # the wheel in an empty environment of each Python that is installed, and the tests of the unpacked sdist
 test-package: .venv/dev
 	$(BIN)/python scripts/try_package.py 3.10 3.11 3.12 3.13
+	$(BIN)/python scripts/try_package.py --sdist 3.11
 
 # strictly: a warning fails; the site is then in site/
 docs: .venv/dev
