@@ -152,7 +152,7 @@ def _card(name: str, entry: dict[str, Any], is_default: bool) -> str:
     ]
     heading = f"## {name}" + (" (the default)" if is_default else "") + f" {{ #{name} }}"
     scored = f"On {card['scored_on']:,} fresh curves of the paper's prior (`epochcast evaluate prior --model {name}`):"
-    return "\n\n".join([heading, table(("", ""), rows), scored, table(("seen", *CUTOFFS), scores)])
+    return "\n\n".join([heading, table(("what", "of this model"), rows), scored, table(("seen", *CUTOFFS), scores)])
 
 
 # --- the log ----------------------------------------------------------------------------------------------------------

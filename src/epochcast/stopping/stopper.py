@@ -47,10 +47,10 @@ class Stopper(Search):
         horizon: The step at which every run is planned to end.
         metric: What is measured: a name or a [`Metric`][epochcast.Metric].
         confidence: A run is stopped when its chance to beat the best is at most 1 - `confidence`.
-        min_steps: No run is stopped before so many of its values were seen,
+        min_steps: No run is stopped before so many of its values were seen, by default 4.
         check_every: Every how many values a run is checked.
         best: A value to beat that is known before the search.
-        min_share: nor before it has come to this share of its horizon.
+        min_share: No run is stopped before it has come to this share of its horizon, by default a tenth.
         cutoffs: Check once at each of these shares of the horizon, in place of `check_every`.
         target: What counts of a run: `"any"` of its values to come, or its `"final"` one.
         goal: A fixed value to beat in place of the best.
