@@ -79,8 +79,9 @@ def test_wheel_holds_the_package_and_nothing_else(names: list[str], wheel: Path)
     assert set(WANTED) <= set(names)
     inside = [name for name in names if not re.match(r"epochcast-[^/]*\.dist-info/", name)]
     assert [name for name in inside if not name.startswith("epochcast/")] == []
-    endings = {Path(name).suffix for name in inside} - {".py", ".onnx", ".safetensors", ".json", ".npz", ".csv", ".md"}
-    assert endings <= {"", ".typed"}  # LICENSE has none
+    code, data, page = {".py", ".typed"}, {".onnx", ".safetensors", ".json", ".npz", ".csv"}, {".html", ".css", ".js"}
+    texts = {".md", ""}  # LICENSE has no ending
+    assert {Path(name).suffix for name in inside} <= code | data | page | texts
     assert wheel.stat().st_size < MOST_BYTES
 
 
@@ -115,7 +116,9 @@ def test_wheel_built_twice_is_the_same(wheel: Path, tmp_path: Path) -> None:
 
 
 def test_sdist_holds_sources_tests_and_licences(tmp_path: Path) -> None:
-    with tarfile.open(build("sdist", tmp_path)) as archive:
+    first, second = (build("sdist", tmp_path / name) for name in ("first", "second"))
+    assert first.read_bytes() == second.read_bytes()
+    with tarfile.open(first) as archive:
         names = archive.getnames()
     inside = {name.partition("/")[2] for name in names}
     wanted = {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "src/epochcast/data/LICENSE", "PKG-INFO"}
