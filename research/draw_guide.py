@@ -4,8 +4,8 @@
     python research/draw_guide.py calibration --data ../shared/data --data ../shared/data/kinds
     python research/draw_guide.py context --data ../shared/data/lcbench.npz
 
-`narrowing` and `schedules` show runs that ship with epochcast. `calibration` shows the runs of the half that no weights
-were chosen on, and `context` the first task of a collection.
+`narrowing` and `schedules` show runs that ship with epochcast. `calibration` is a look at the report half, on which no
+weights are chosen: it counts as one, and belongs into the log. `context` shows the first task of a collection.
 """
 
 from __future__ import annotations
