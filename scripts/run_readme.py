@@ -7,7 +7,6 @@ Nothing but epochcast and what it brings is needed. The folder gets a log, `run.
 
 from __future__ import annotations
 
-import inspect
 import re
 import shlex
 import shutil
@@ -51,11 +50,11 @@ def command(line: str) -> None:
 
 def main() -> None:
     text = Path(sys.argv[1]).read_text(encoding="utf-8")
-    known = inspect.signature(ec.forecast).parameters
+    can = ec.Forecaster().engine.reads
     prepare()
     told, count = names(), 0
     for needed, language, block in FENCE.findall(text):
-        if needed and needed not in known:
+        if needed and needed not in can:
             print(f"left out a block that needs {needed}")
             continue
         if language == "python":

@@ -6,9 +6,9 @@ python scripts/ship_model.py NAME CHECKPOINT --about "one sentence"
 from __future__ import annotations
 
 import argparse
-import datetime
 import hashlib
 import json
+from datetime import date
 from pathlib import Path
 
 from epochcast.experiments.prior.scores import evaluate, row
@@ -25,7 +25,7 @@ def card_of(trainer: Trainer, graph: Path, about: str, curves: int, version: int
     return {
         "about": about,
         "version": version,
-        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+        "date": date.today().isoformat(),
         "prior": config.prior,
         "recipe": f"{config.model.layers}x{config.model.width} {config.model.layout}, {config.optimizer}, "
         f"{config.targets} targets, batch {config.batch}",
@@ -48,13 +48,14 @@ def main() -> None:
     parser.add_argument("--curves", type=int, default=10_000)
     arguments = parser.parse_args()
     trainer = Trainer.resume(arguments.checkpoint)
+    files = export(trainer, FOLDER, arguments.name)
     path = FOLDER / "registry.json"
     registry = json.loads(path.read_text()) if path.exists() else {"default": arguments.name, "models": {}}
-    former = registry["models"].get(arguments.name, {}).get("card", {})
-    files = export(trainer, FOLDER, arguments.name)
+    shipped = registry["models"].get(arguments.name, {"card": {}})["card"]
+    version = shipped.get("version", 0) + 1
     entry = {
         "sha256": {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files},
-        "card": card_of(trainer, files[1], arguments.about, arguments.curves, former.get("version", 0) + 1),
+        "card": card_of(trainer, files[1], arguments.about, arguments.curves, version),
     }
     registry["models"][arguments.name] = entry
     path.write_text(json.dumps(registry, indent=2) + "\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import shlex
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ if not PAGES:
 _FENCE = re.compile(
     r"(?:^<!-- (?P<mark>not run|needs): (?P<why>.*?) -->\n)?^```(?P<kind>[^\n]*)\n(?P<text>.*?)^```$", re.M | re.S
 )
-FEATURES = {"context": "context" in inspect.signature(ec.forecast).parameters}
+FEATURES = {"context": "context" in ec.Forecaster().engine.reads}  # whether the default model can
 
 
 @dataclass(frozen=True)
