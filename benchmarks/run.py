@@ -1,6 +1,6 @@
 """Speed and memory as ratios to something run in the same minute, since machines are noisy; writes a Markdown table.
 
-    python benchmarks/run.py --out docs/benchmarks.md
+    python benchmarks/run.py --out docs/research/speed.md
 
 One core. Every figure is the median of several rounds in which both sides take turns.
 """

@@ -33,10 +33,6 @@ IMPUTED_FINAL = "epochcast:imputed_final"
 class EpochcastPruner(BasePruner):
     """Prunes a trial once its forecast leaves it too small a chance to beat the best completed trial.
 
-    `horizon` is the number of steps that a trial reports if it is not pruned, `metric` what it reports (may be left
-    out for losses). All other options are those of `epochcast.Stopper`: `confidence`, `min_steps`, `dry_run`, `best`,
-    ...; a trial is checked about 20 times unless `check_every` is given.
-
     The value to beat is the best that a completed trial returned, so an objective must return what it reports: its
     best or its last value. Everything is taken from the storage, which any number of processes may share. A trial
     that reports at steps 0, 1, 2, ... counts from 0: its first value belongs to one step of training.
@@ -45,6 +41,22 @@ class EpochcastPruner(BasePruner):
     to beat the best; `epochcast:imputed_final`, the median of the forecast at the horizon. The sentence is also logged
     under "epochcast", at INFO and once per trial. With `dry_run` no trial is pruned, and the attributes tell what would
     have happened first.
+
+    Args:
+        horizon: How many steps a trial reports if it is not pruned.
+        metric: What it reports; may be left out for losses.
+        **options: Those of [`Stopper`][epochcast.Stopper], such as `confidence`, `min_steps` and `dry_run`; a trial is
+            checked about 20 times unless `check_every` is given.
+
+    Raises:
+        InputError: If an option cannot be used.
+        ConfigError: At the first trial, if the study has another direction than the metric.
+
+    Examples:
+        >>> import optuna
+        >>> from epochcast.integrations.optuna import EpochcastPruner
+        >>> pruner = EpochcastPruner(horizon=50, metric="accuracy")
+        >>> study = optuna.create_study(direction="maximize", pruner=pruner)
     """
 
     def __init__(self, horizon: int, metric: Metric | str | None = None, **options: Unpack[StopperOptions]) -> None:
@@ -53,7 +65,15 @@ class EpochcastPruner(BasePruner):
         self._trials: Trials | None = None
 
     def prune(self, study: Study, trial: FrozenTrial) -> bool:
-        """Whether to prune a trial after the values that it has reported."""
+        """Whether to prune a trial after the values that it has reported.
+
+        Args:
+            study: The search.
+            trial: One of its trials.
+
+        Returns:
+            True to prune it.
+        """
         minimize = study.direction is StudyDirection.MINIMIZE
         metric = metric_of("value", self._metric, minimize)  # raises if the study has another direction
         if self._trials is None:

@@ -1,4 +1,4 @@
-"""Rules that end hopeless runs of a search: `Stopper` by forecasts, `Patience` by stagnation, `NoStopping` never."""
+"""`Stopper`: the rule that ends hopeless runs of a search by their forecasts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from numpy.typing import ArrayLike
 
-from epochcast.checks import count, flag, not_negative, number, shown
+from epochcast.checks import count, flag, number, shown
 from epochcast.encode import Others, RunsLike, seen_of
 from epochcast.errors import ConfigError, EpochcastError, InputError
 from epochcast.forecast import Forecast
@@ -50,10 +50,10 @@ class Stopper(Search):
         horizon: The step at which every run is planned to end.
         metric: What is measured: a name or a [`Metric`][epochcast.Metric].
         confidence: A run is stopped when its chance to beat the best is at most 1 - `confidence`.
-        min_steps: No run is stopped before so many of its values were seen,
+        min_steps: No run is stopped before so many of its values were seen, by default 4.
         check_every: Every how many values a run is checked.
         best: A value to beat that is known before the search.
-        min_share: nor before it has come to this share of its horizon.
+        min_share: No run is stopped before it has come to this share of its horizon, by default a tenth.
         cutoffs: Check once at each of these shares of the horizon, in place of `check_every`.
         target: What counts of a run: `"any"` of its values to come, or its `"final"` one.
         goal: A fixed value to beat in place of the best.
@@ -203,9 +203,13 @@ class Stopper(Search):
         return self._forecaster
 
     def set_schedule(self, schedule: ScheduleLike | None) -> None:
-        """How the learning rate goes in the runs to come, or that nothing is known of it.
+        """How the learning rate goes in the runs to come.
 
-        A schedule that cannot be that of a run up to the horizon is refused here.
+        Args:
+            schedule: As for [`Forecaster`][epochcast.Forecaster]; None where nothing is known.
+
+        Raises:
+            InputError: If it cannot be that of a run up to the horizon.
         """
         self._forecaster = self._checked_forecaster(self.forecaster.with_schedule(schedule))
 
@@ -326,7 +330,18 @@ class Stopper(Search):
 
     @classmethod
     def from_json(cls, text: str, forecaster: Forecaster | None = None) -> Self:
-        """A stopper from what `to_json` returned; a model that does not ship must be given again."""
+        """A stopper from its saved state, which goes on as if nothing had happened.
+
+        Args:
+            text: What `to_json` returned.
+            forecaster: The one it had; only a model that does not ship must be given again.
+
+        Returns:
+            The stopper.
+
+        Raises:
+            ConfigError: If the text is not a stopper's state, or the forecaster is another.
+        """
         state = parsed(text, cls.rule)
         model = model_name_of(state.get("model"), state["version"])
         if forecaster is None:
@@ -360,36 +375,3 @@ def _shares(cutoffs: Sequence[float], check_every: int) -> list[float]:
     if not shares or not all(0.0 < share < 1.0 for share in shares):
         raise InputError(f"cutoffs={shown(cutoffs)} must be shares of the horizon between 0 and 1, both excluded")
     return sorted(shares)
-
-
-class Patience(Search):
-    """Stops a run after `k` values in a row that do not improve on its own best value by more than `min_delta`."""
-
-    rule = "patience"
-    _settings = (*Search._settings, "k", "min_delta")
-
-    def __init__(self, k: int, horizon: int, metric: Metric | str, *, min_delta: float = 0.0, **options: Any) -> None:
-        self.k, self.min_delta = count(k, "k"), not_negative(min_delta, "min_delta")
-        super().__init__(horizon, metric, **options)
-
-    def _judge(self, step: float) -> Decision:
-        return self._decision(step, Reason.NO_PROGRESS if self._values_without_gain() >= self.k else Reason.PROGRESSING)
-
-    def _values_without_gain(self) -> int:
-        sign = self.metric.sign
-        record, waited = -math.inf, 0
-        for value in self._values:
-            if sign * value > record + self.min_delta:
-                record, waited = sign * value, 0
-            else:
-                waited += 1
-        return waited
-
-
-class NoStopping(Search):
-    """Lets every run finish: what other rules are measured against."""
-
-    rule = "no_stopping"
-
-    def _judge(self, step: float) -> Decision:
-        return self._decision(step, Reason.NEVER)
