@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epochcast.checks import count, is_number, number
+from epochcast.checks import count, generator, is_number, known, room_for
 from epochcast.curve import Array, Curves, Mask, floats
 from epochcast.distributions import Distribution
 from epochcast.errors import InputError
@@ -195,8 +195,8 @@ class Forecast:
         draws afresh.
         """
         size = count(n, "n")
-        rng, shape = np.random.default_rng(seed), self.steps.shape
-        draws = np.empty((size, *shape))
+        rng, shape = generator(seed), self.steps.shape
+        draws = room_for((size, *shape), f"{size} draws of {self.steps.size} values")
         chunk = max(1, _DRAWS_AT_ONCE // max(self.steps.size, 1))
         for start in range(0, size, chunk):
             uniform = rng.random((min(chunk, size - start), *shape))
@@ -216,17 +216,16 @@ class Forecast:
             raise InputError("paths are drawn of one run, by what forecast it; take one of a batch with forecast[i]")
         if self.steps.size > 1 and (np.diff(self.steps[order]) == 0.0).any():
             raise InputError(f"paths need different steps; at={self.steps.tolist()} holds one twice")
-        rng = np.random.default_rng(seed)
+        rng = generator(seed)
+        paths = room_for((size, len(order)), f"{size} paths of {len(order)} steps")
         image = (_MARGIN, 1.0 - _MARGIN) if self.metric.transform else self.normalizer.image
         ahead = replace(self.question, steps=self.steps[order][None])
-        drawn = []
         for start in range(0, size, _PATHS_AT_ONCE):
-            drawn.append(self.source.draw_paths(ahead, min(_PATHS_AT_ONCE, size - start), rng, image))
-        positions, values = drawn[0][0], np.concatenate([part for _, part in drawn])
-        if len(positions) < len(order):
-            values = np.clip(self._filled(order, positions, values), *image)
-        paths = np.empty((size, len(order)))
-        paths[:, order] = values
+            part = paths[start : start + _PATHS_AT_ONCE]
+            positions, values = self.source.draw_paths(ahead, len(part), rng, image)
+            if len(positions) < len(order):
+                values = np.clip(self._filled(order, positions, values), *image)
+            part[:, order] = values
         return self.normalizer.inverse(paths)
 
     def _filled(self, order: NDArray[np.intp], positions: NDArray[np.intp], values: Array) -> Array:
@@ -243,7 +242,7 @@ class Forecast:
 
     def prob_ever(self, best: float, n: int = 1000, seed: int | None = 0) -> float:
         """The probability that any of the later values beats `best`, from n joint futures."""
-        target = number(best, "best")
+        target = known(best, "best")
         paths = self.paths(n, seed)
         return float(self.metric.better(paths, target).any(axis=1).mean())
 
@@ -251,7 +250,7 @@ class Forecast:
         """When the run first reaches `value`, from n joint futures; at once if it has reached it already."""
         from epochcast.paths import FirstStep
 
-        target = number(value, "value")
+        target = known(value, "value")
         if self.steps.ndim != 1:
             raise InputError("first_step is about one run; take one of the batch with forecast[i]")
         seen = self._reaches(self.observed.values[0, : self.observed.lengths[0]], target)

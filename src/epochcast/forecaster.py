@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epochcast.checks import count, horizon_of, number
+from epochcast.checks import MOST_THREADS, count, horizon_of, number
 from epochcast.curve import Array, Missing
 from epochcast.encode import RunsLike, Seen, check_untrained, encode, notes_of_untrained, seen_of
-from epochcast.engines import load_engine
+from epochcast.engines import load_engine, model_name
 from epochcast.errors import InputError
 from epochcast.forecast import Forecast
 from epochcast.metric import Bounds, Metric, as_metric
@@ -36,7 +36,7 @@ class Forecaster:
     def __init__(
         self, model: str | Path = "default", *, threads: int = 1, schedule: ScheduleLike | None = None
     ) -> None:
-        self.engine: Engine = load_engine(model, count(threads, "threads"))
+        self.engine: Engine = load_engine(model, count(threads, "threads", most=MOST_THREADS))
         self.schedule: Schedule | None = None
         self._set_schedule(schedule)
 
@@ -186,5 +186,5 @@ def forecast(
     `horizon` is the step at which the run is planned to end, `metric` a name (see `metric_names()`) or a `Metric`.
     `model` and `schedule` are those of `Forecaster`, all else is as for `Forecaster.forecast`.
     """
-    forecaster = _shared(model).with_schedule(schedule)
+    forecaster = _shared(model_name(model)).with_schedule(schedule)
     return forecaster.forecast(values, horizon, metric, steps, missing=missing, untrained=untrained, at=at)
