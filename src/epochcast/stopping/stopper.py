@@ -174,9 +174,7 @@ class Stopper(Search):
         self._forecaster = self._checked_forecaster(self.forecaster.with_schedule(schedule))
 
     def _checked_forecaster(self, forecaster: Forecaster) -> Forecaster:
-        if not isinstance(forecaster, Forecaster):
-            raise InputError(f"forecaster={shown(forecaster)} must be a Forecaster, such as Forecaster('stream')")
-        if forecaster.schedule is not None:
+        if _a_forecaster(forecaster).schedule is not None:
             forecaster.schedule.check(self.horizon)
         return forecaster
 
@@ -268,7 +266,7 @@ class Stopper(Search):
         model = model_name_of(state.get("model"), state["version"])
         if forecaster is None:
             forecaster = model.load()
-        elif not model.is_of(forecaster):
+        elif not model.is_of(_a_forecaster(forecaster)):
             raise ConfigError(f"the saved stopper forecasts with {model}, not with {ModelName.of(forecaster)}")
         return cls._restored(state, forecaster=forecaster)
 
@@ -276,6 +274,12 @@ class Stopper(Search):
         super()._restore(state)
         given = state["guarantee"]
         self.guarantee = None if given is None else guarantee_of(given)
+
+
+def _a_forecaster(item: Any) -> Forecaster:
+    if not isinstance(item, Forecaster):
+        raise InputError(f"forecaster={shown(item)} must be a Forecaster, such as Forecaster('stream')")
+    return item
 
 
 @cache
