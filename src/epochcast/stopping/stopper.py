@@ -174,8 +174,9 @@ class Stopper(Search):
         self._forecaster = self._checked_forecaster(self.forecaster.with_schedule(schedule))
 
     def _checked_forecaster(self, forecaster: Forecaster) -> Forecaster:
-        if _a_forecaster(forecaster).schedule is not None:
-            forecaster.schedule.check(self.horizon)
+        schedule = _a_forecaster(forecaster).schedule
+        if schedule is not None:
+            schedule.check(self.horizon)
         return forecaster
 
     # --- the run under way ---------------------------------------------------------------------------------------
