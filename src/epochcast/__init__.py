@@ -14,6 +14,7 @@ from epochcast import interrupt  # noqa: F401  # before all that takes time to i
 import numpy as np
 from numpy.typing import NDArray
 
+from epochcast.checks import generator
 from epochcast.curve import Curves
 from epochcast.errors import EpochcastError
 from epochcast.forecast import Forecast
@@ -64,7 +65,7 @@ def sample_prior(n: int, horizon: int = 100, seed: int = 0) -> NDArray[np.float6
     """
     from epochcast.prior import paper
 
-    return paper.sample(n, np.random.default_rng(seed), horizon).noisy
+    return paper.sample(n, generator(seed), horizon).noisy
 
 
 def __dir__() -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epochcast.checks import count, number
+from epochcast.checks import count, generator, known, room_for
 from epochcast.curve import Array, Mask
 from epochcast.errors import InputError
 from epochcast.marginals import DRAWS_AT_ONCE, MARGIN, Marginals
@@ -160,17 +160,16 @@ class Forecast(Marginals):
             raise InputError("paths are drawn of one run, by what forecast it; take one of a batch with forecast[i]")
         if self.steps.size > 1 and (np.diff(self.steps[order]) == 0.0).any():
             raise InputError(f"paths need different steps; at={self.steps.tolist()} holds one twice")
-        rng = np.random.default_rng(seed)
+        rng = generator(seed)
+        paths = room_for((size, len(order)), f"{size} paths of {len(order)} steps")
         image = (MARGIN, 1.0 - MARGIN) if self.metric.transform else self.normalizer.image
         ahead = replace(self.question, steps=self.steps[order][None])
-        drawn = []
         for start in range(0, size, _PATHS_AT_ONCE):
-            drawn.append(self.source.draw_paths(ahead, min(_PATHS_AT_ONCE, size - start), rng, image))
-        positions, values = drawn[0][0], np.concatenate([part for _, part in drawn])
-        if len(positions) < len(order):
-            values = np.clip(self._filled(order, positions, values), *image)
-        paths = np.empty((size, len(order)))
-        paths[:, order] = values
+            part = paths[start : start + _PATHS_AT_ONCE]
+            positions, values = self.source.draw_paths(ahead, len(part), rng, image)
+            if len(positions) < len(order):
+                values = np.clip(self._filled(order, positions, values), *image)
+            part[:, order] = values
         return self.normalizer.inverse(paths)
 
     def _filled(self, order: NDArray[np.intp], positions: NDArray[np.intp], values: Array) -> Array:
@@ -203,7 +202,7 @@ class Forecast(Marginals):
             >>> f.prob_ever(1.0, n=20)
             0.0
         """
-        target = number(best, "best")
+        target = known(best, "best")
         paths = self.paths(n, seed)
         return float(self.metric.better(paths, target).any(axis=1).mean())
 
@@ -227,7 +226,7 @@ class Forecast(Marginals):
         """
         from epochcast.paths import FirstStep
 
-        target = number(value, "value")
+        target = known(value, "value")
         if self.steps.ndim != 1:
             raise InputError("first_step is about one run; take one of the batch with forecast[i]")
         seen = self._reaches(self.observed.values[0, : self.observed.lengths[0]], target)

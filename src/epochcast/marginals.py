@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epochcast.checks import count, is_number
+from epochcast.checks import count, generator, is_number, room_for
 from epochcast.curve import Array, Curves, floats
 from epochcast.distributions import Distribution
 from epochcast.errors import InputError
@@ -223,8 +223,8 @@ class Marginals:
             (1000, 45)
         """
         size = count(n, "n")
-        rng, shape = np.random.default_rng(seed), self.steps.shape
-        draws = np.empty((size, *shape))
+        rng, shape = generator(seed), self.steps.shape
+        draws = room_for((size, *shape), f"{size} draws of {self.steps.size} values")
         chunk = max(1, DRAWS_AT_ONCE // max(self.steps.size, 1))
         for start in range(0, size, chunk):
             uniform = rng.random((min(chunk, size - start), *shape))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epochcast.checks import is_number
+from epochcast.checks import flag, is_number, shown
 from epochcast.errors import InputError
 
 Bounds = tuple[float, float]
@@ -61,8 +61,10 @@ class Metric:
     transform: bool = True
 
     def __post_init__(self) -> None:
-        if not isinstance(self.minimize, (bool, np.bool_)):
-            raise InputError(f"minimize={self.minimize!r} of metric {self.name!r} must be True or False")
+        if not (isinstance(self.name, str) and self.name):
+            raise InputError(f"name={shown(self.name)} of a metric must be a text that is not empty")
+        flag(self.minimize, f"metric {self.name!r}: minimize")
+        flag(self.transform, f"metric {self.name!r}: transform")
         low, high = _checked_bounds(self.hard, f"hard bounds of metric {self.name!r}")
         object.__setattr__(self, "hard", (low, high))
         if self.soft is None:
@@ -262,15 +264,19 @@ class Metric:
 def _checked_bounds(bounds: Any, what: str) -> Bounds:
     """Two numbers, the lower one first, that arithmetic can handle; either may be infinite."""
     pair = tuple(bounds) if isinstance(bounds, (tuple, list, np.ndarray)) else ()
-    if len(pair) == 2 and all(is_number(bound) for bound in pair):
+    if len(pair) == 2 and all(is_number(bound) and _bearable(abs(bound)) for bound in pair):
         low, high = float(pair[0]), float(pair[1])
-        largest = max((abs(bound) for bound in (low, high) if math.isfinite(bound)), default=0.0)
-        if high - low >= SMALLEST_RANGE and largest <= LARGEST_VALUE:  # false for NaN too
+        if high - low >= SMALLEST_RANGE:  # false for NaN, of two infinities, too
             return low, high
     raise InputError(
         f"{what} must be two numbers, the lower one first, at least {SMALLEST_RANGE:g} apart "
         f"and at most {LARGEST_VALUE:g} in size, not {reprlib.repr(bounds)}"
     )
+
+
+def _bearable(size: float) -> bool:
+    """False for NaN, and for whole numbers that no float holds."""
+    return size <= LARGEST_VALUE or size == _INF
 
 
 _PRESETS: dict[str, Metric] = {

@@ -214,10 +214,9 @@ class Stopper(Search):
         self._forecaster = self._checked_forecaster(self.forecaster.with_schedule(schedule))
 
     def _checked_forecaster(self, forecaster: Forecaster) -> Forecaster:
-        if not isinstance(forecaster, Forecaster):
-            raise InputError(f"forecaster={shown(forecaster)} must be a Forecaster, such as Forecaster('stream')")
-        if forecaster.schedule is not None:
-            forecaster.schedule.check(self.horizon)
+        schedule = _a_forecaster(forecaster).schedule
+        if schedule is not None:
+            schedule.check(self.horizon)
         return forecaster
 
     # --- the run under way ---------------------------------------------------------------------------------------
@@ -346,7 +345,7 @@ class Stopper(Search):
         model = model_name_of(state.get("model"), state["version"])
         if forecaster is None:
             forecaster = model.load()
-        elif not model.is_of(forecaster):
+        elif not model.is_of(_a_forecaster(forecaster)):
             raise ConfigError(f"the saved stopper forecasts with {model}, not with {ModelName.of(forecaster)}")
         return cls._restored(state, forecaster=forecaster)
 
@@ -356,6 +355,12 @@ class Stopper(Search):
         self.guarantee = None if given is None else guarantee_of(given)
         self._config = config_of(state.get("config"))
         self._earlier = Earlier.from_list(state.get("earlier", []), self.horizon, self.metric)
+
+
+def _a_forecaster(item: Any) -> Forecaster:
+    if not isinstance(item, Forecaster):
+        raise InputError(f"forecaster={shown(item)} must be a Forecaster, such as Forecaster('stream')")
+    return item
 
 
 @cache
