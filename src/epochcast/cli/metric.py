@@ -79,6 +79,15 @@ def monitored(
     return monitor, metric
 
 
+def watched_metric(monitor: str | None, metric: str | None, kind: str | None, words: MetricWords) -> tuple[str, Metric]:
+    """The name in the logs of all runs and what it measures; `words` are those said of a metric of one's own."""
+    name, preset = monitored(monitor, metric, kind)
+    if name is None and metric is None:
+        raise InputError("say which metric to watch: --monitor and the name under which it is logged, such as val_acc")
+    name = name or str(metric)
+    return name, replace(words, name=preset).metric(name)
+
+
 def _is_preset(name: str) -> bool:
     return name.strip().lower().removesuffix("%") in metric_names()
 
