@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
 from functools import partial
 from io import StringIO
 from pathlib import Path
@@ -23,20 +22,7 @@ from epochcast.stopping.decision import MIN_SHARE, MIN_STEPS
 from epochcast.watch import Row, Snapshot, Verdict, Watcher, chance, table
 from epochcast.watch.table import render, show
 from epochcast.watch.watcher import FORECASTING, READING
-
-HORIZON = 50
-
-
-def curve(end: float, steps: int = HORIZON) -> list[float]:
-    """A run that comes to rest at `end`."""
-    return [end * (1.0 - 0.8 * 0.7**step) for step in range(1, steps + 1)]
-
-
-def write(path: Path, values: Iterable[float], column: str = "val_acc") -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [f"epoch,{column}"] + [f"{step},{value}" for step, value in enumerate(values, start=1)]
-    path.write_text("\n".join(lines) + "\n")
-    return path
+from tests.logged_runs import HORIZON, curve, write
 
 
 def watcher(root: Path, **options: object) -> Watcher:

@@ -25,7 +25,7 @@ _MOST_BYTES = 2**20
 _MOST_ENTRIES = 200
 _LONGEST_TEXT = 200
 _MOST_DEPTH = 8  # of settings inside others
-_PAIR = re.compile(r"( *)([^\s#:'\"-][^:#]*?|'[^']+'|\"[^\"]+\"): *(.*)")
+_PAIR = re.compile(r"( *)([^\s#:'\"{\[-][^:#]*?|'[^']+'|\"[^\"]+\"): *(.*)")
 _YAML_WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
 _WANDB_OWN = "_wandb"
 

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,12 @@ class Snapshot:
         """How many runs have each verdict, in the order of the verdicts."""
         counted = Counter(row.verdict for row in self.rows)
         return {verdict: counted[verdict] for verdict in Verdict if counted[verdict]}
+
+    @cached_property
+    def common_file_name(self) -> str:
+        """The end that the names of all runs share, such as /metrics.csv: it tells nothing."""
+        endings = {row.name.rpartition("/")[2] for row in self.rows}
+        return "/" + endings.pop() if len(endings) == 1 and all("/" in row.name for row in self.rows) else ""
 
     @property
     def steps_saved(self) -> float:

@@ -12,7 +12,7 @@ from epochcast.watch import Closeup, Row, Snapshot
 from epochcast.watch.closeup import MOST_POINTS, fan_of, first_reach
 from epochcast.watch.lines import Line
 from epochcast.web.feed import Feed
-from epochcast.web.wording import rounded
+from epochcast.web.wording import name_of, rounded
 
 _MOST_REMEMBERED = 64
 Answer = dict[str, Any]
@@ -60,8 +60,8 @@ class Desk:
 
 
 def closeup_answer(row: Row, snapshot: Snapshot, forecaster: Forecaster) -> Answer:
-    """All there is to say of a run, but for where on this machine its log lies."""
-    answer = Closeup.of(row, snapshot, forecaster).to_dict()
+    """All there is to say of a run under the name that the table gives it, but for where its log lies."""
+    answer = {**Closeup.of(row, snapshot, forecaster).to_dict(), "run": name_of(row, snapshot)}
     del answer["path"]
     return rounded_answer(answer)
 

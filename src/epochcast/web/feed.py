@@ -51,7 +51,7 @@ class Feed:
         """Take a new snapshot; `progress` says what is still being done."""
         found = {run_id(row): row for row in snapshot.rows}
         head = head_of(snapshot)
-        cells = {key: self._cells(key, row, snapshot.horizon) for key, row in found.items()}
+        cells = {key: self._cells(key, row, snapshot) for key, row in found.items()}
         with self._lock:
             version = self._version + 1
             changed = (head, progress, None) != (self._head, self._progress, self._trouble)
@@ -70,12 +70,12 @@ class Feed:
             if changed:
                 self._version = version
 
-    def _cells(self, key: str, row: Row, horizon: int) -> dict[str, Any]:
+    def _cells(self, key: str, row: Row, snapshot: Snapshot) -> dict[str, Any]:
         """What is sent of a run. Only the publishing thread comes here, so it may look at what it sent before."""
         known = self._shown.get(key)
         same_values = known is not None and known.series is row.series
-        spark = known.cells["spark"] if known is not None and same_values else sparkline(row, horizon)
-        return {"id": key, **cells_of(row), "spark": spark}
+        spark = known.cells["spark"] if known is not None and same_values else sparkline(row, snapshot.horizon)
+        return {"id": key, **cells_of(row, snapshot), "spark": spark}
 
     def tell(self, what: str, done: int, total: int) -> None:
         """Say how far a look has got."""

@@ -32,10 +32,10 @@ def head_of(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def cells_of(row: Row) -> dict[str, Any]:
+def cells_of(row: Row, snapshot: Snapshot) -> dict[str, Any]:
     """What the table shows of a run, but for its sparkline."""
     return {
-        "name": printable(row.name),
+        "name": name_of(row, snapshot),
         "verdict": row.verdict.value,
         "step": row.step,
         "now": rounded(row.value),
@@ -45,6 +45,11 @@ def cells_of(row: Row) -> dict[str, Any]:
         "chance": None if row.probability is None else round(row.probability, _CHANCE_PLACES),
         "note": None if row.note is None else printable(row.note),
     }
+
+
+def name_of(row: Row, snapshot: Snapshot) -> str:
+    """The name of a run without what all names have in common."""
+    return printable(row.name.removesuffix(snapshot.common_file_name))
 
 
 def sparkline(row: Row, horizon: int) -> list[int]:

@@ -1,7 +1,7 @@
 "use strict";
 // Fan charts: what was seen of runs, the median of what may come and its bands, and a line to read values off.
 
-const MARGIN = { top: 14, right: 16, bottom: 34, left: 58 };
+const MARGIN = { top: 26, right: 16, bottom: 30, left: 58 };
 const MARKERS = [
   (x, y) => `M${x - 4} ${y}a4 4 0 1 0 8 0a4 4 0 1 0-8 0`,
   (x, y) => `M${x - 3.5} ${y - 3.5}h7v7h-7z`,
@@ -12,7 +12,7 @@ const MARKERS = [
 
 /**
  * One chart in an element of fixed size. It is given a model:
- *   {horizon, best, logarithmic, label, bands, runs: [{id, name, color, seen, fan, earlier, others}]}
+ *   {horizon, best, bestLabel, minimize, logarithmic, label, bands, runs: [{id, name, color, seen, fan, earlier, others}]}
  * and drawn anew with each, but never while somebody reads values off it.
  */
 class Chart {
@@ -71,7 +71,7 @@ class Chart {
   axes(width, height) {
     const group = svg("g", { class: "axes" });
     const bottom = height - MARGIN.bottom;
-    const levels = this.y.logarithmic ? logTicks(this.y.low, this.y.high) : ticks(this.y.low, this.y.high, Math.max(3, height / 64));
+    const levels = this.y.logarithmic ? logTicks(this.y.low, this.y.high) : ticks(this.y.low, this.y.high, Math.max(4, height / 60));
     for (const value of levels) {
       const y = this.y(value);
       group.append(svg("line", { class: "grid", x1: MARGIN.left, x2: width - MARGIN.right, y1: y, y2: y }));
@@ -84,8 +84,8 @@ class Chart {
       group.append(svg("text", { x, y: bottom + 18, "text-anchor": "middle" }, tickText(step, steps)));
     }
     group.append(svg("line", { class: "base", x1: MARGIN.left, x2: width - MARGIN.right, y1: bottom, y2: bottom }));
-    group.append(svg("text", { class: "axis", x: width - MARGIN.right, y: height - 3, "text-anchor": "end" }, "step"));
-    group.append(svg("text", { class: "axis", x: MARGIN.left, y: height - 3 }, this.model.label));
+    group.append(svg("text", { class: "axis", x: 4, y: bottom + 18 }, "step"));
+    group.append(svg("text", { class: "axis", x: 4, y: 12 }, this.model.label));
     return group;
   }
 
@@ -121,7 +121,7 @@ class Chart {
 
   bestLine(right) {
     const y = this.y(this.model.best);
-    const text = svg("text", { x: right, y: y - 5, "text-anchor": "end" }, `best so far ${number(this.model.best)}`);
+    const text = svg("text", { x: MARGIN.left + 6, y: this.model.minimize ? y + 15 : y - 6 }, `${this.model.bestLabel} ${number(this.model.best)}`);
     return svg("g", { class: "best" }, svg("line", { x1: MARGIN.left, x2: right, y1: y, y2: y }), text);
   }
 
@@ -205,19 +205,19 @@ function valueAt(run, step) {
   return { value: run.fan.median[found], range: [low[found], high[found]] };
 }
 
-/** The values that a chart shows: all that was seen and the bands, unless a few lie far off. */
+/** The values that a chart shows: where runs are and may go, and what else was seen unless a little lies far off. */
 function valueRange(model) {
-  const values = [];
+  const [seen, needed] = [[], []];
   for (const run of model.runs) {
-    values.push(...run.seen.values);
-    if (!run.fan) continue;
-    const widest = model.bands[0];
-    for (const side of run.fan.bands[widest]) values.push(...side);
+    seen.push(...run.seen.values);
+    if (seen.length) needed.push(seen[seen.length - 1]);
+    if (run.fan) for (const side of run.fan.bands[model.bands[0]]) needed.push(...side);
   }
-  if (model.best !== null && model.best !== undefined) values.push(model.best);
-  const logarithmic = model.logarithmic && values.every((value) => value > 0);
-  let [low, high] = logarithmic ? [Math.min(...values), Math.max(...values)] : robustRange(values);
+  if (model.best !== null && model.best !== undefined) needed.push(model.best);
+  const values = [...seen, ...needed];
   if (values.length === 0) return [0, 1];
+  const logarithmic = model.logarithmic && values.every((value) => value > 0);
+  let [low, high] = logarithmic ? [Math.min(...values), Math.max(...values)] : robustRange(seen, needed);
   if (logarithmic) return low < high ? [low * 0.95, high * 1.05] : [low * 0.5, high * 2];
   const pad = (high - low) * 0.04;
   [low, high] = [low - pad, high + pad];

@@ -93,6 +93,7 @@ function drawCounts(counts, total) {
       return part;
     }),
   );
+  setText(byId("counts"), parts.map((verdict) => `${counts[verdict].toLocaleString("en")}${NO_BREAK}${verdict}`).join(", "));
   for (const button of byId("verdicts").children) {
     const { verdict } = button.dataset;
     button.hidden = !counts[verdict] && !runs.verdicts.has(verdict);

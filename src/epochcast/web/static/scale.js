@@ -16,7 +16,8 @@ function ticks(low, high, wanted) {
   if (!(width > 0) || !Number.isFinite(width)) return [low];
   const rough = width / wanted;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999);
+  const share = rough / power;
+  const step = power * (share < 1.5 ? 1 : share < 3.5 ? 2 : share < 7.5 ? 5 : 10);
   const first = Math.ceil(low / step - 1e-9);
   const last = Math.floor(high / step + 1e-9);
   const found = [];
@@ -48,17 +49,17 @@ function tickText(value, all) {
   return value.toLocaleString("en", { minimumFractionDigits: places, maximumFractionDigits: places });
 }
 
-/** A range that shows the values, but is not stretched by a few that lie far from the rest. */
-function robustRange(values) {
-  const sorted = values.filter(Number.isFinite).sort((a, b) => a - b);
+/** A range that shows what must be seen, and of other values all but a few that lie far from the rest. */
+function robustRange(values, needed = []) {
+  const sorted = [...values, ...needed].filter(Number.isFinite).sort((a, b) => a - b);
   if (sorted.length === 0) return [0, 1];
   const at = (share) => sorted[Math.round(share * (sorted.length - 1))];
   let [low, high] = [sorted[0], sorted[sorted.length - 1]];
-  const [innerLow, innerHigh] = [at(0.05), at(0.95)];
-  const room = 3 * (innerHigh - innerLow);
+  const [innerLow, innerHigh] = [at(0.1), at(0.9)];
+  const room = innerHigh - innerLow;
   if (room > 0) {
-    low = Math.max(low, innerLow - room);
-    high = Math.min(high, innerHigh + room);
+    low = Math.min(Math.max(low, innerLow - room), ...needed);
+    high = Math.max(Math.min(high, innerHigh + room), ...needed);
   }
   if (!(high > low)) {
     const pad = Math.abs(low) * 0.05 || 0.5;

@@ -77,7 +77,7 @@ class Table {
     this.list = [];
     this.held = false;
     this.current = null;
-    this.axis = { low: 0, high: 1 };
+    this.axis = null;
     this.frame = null;
     for (const button of document.querySelectorAll("th button")) button.addEventListener("click", () => this.sort(button.dataset.by));
     this.body.addEventListener("pointerenter", () => (this.held = true));
@@ -130,9 +130,9 @@ class Table {
     const values = this.list.flatMap((row) => (row.end ? [row.end[1], row.end[2]] : []));
     if (this.runs.head && this.runs.head.best !== null) values.push(this.runs.head.best);
     const [low, high] = roundRange(robustRange(values), 4);
-    if (low === this.axis.low && high === this.axis.high) return;
+    if (this.axis && low === this.axis.low && high === this.axis.high) return;
     this.axis = { low, high };
-    const marks = [low, high];
+    const marks = ticks(low, high, 4);
     setText(byId("axis-low"), values.length ? tickText(low, marks) : "");
     setText(byId("axis-high"), values.length ? tickText(high, marks) : "");
     this.elements.clear(); // their bars are drawn anew
