@@ -80,7 +80,7 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            return
+            return  # nothing else is served
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -49,7 +49,7 @@ def serve(
     server: uvicorn.Server | None = None
     app = App(feed, desk, lambda: server is not None and server.should_exit).guarded(door)
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, lifespan="off", ws="none", http="h11", timeout_graceful_shutdown=2
+        app, log_level="warning", access_log=False, server_header=False, lifespan="off", ws="none", http="h11", timeout_graceful_shutdown=2
     )
     server = uvicorn.Server(config)
     _announce(door, console, open_browser)

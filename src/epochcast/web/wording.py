@@ -11,7 +11,7 @@ from epochcast.logs.run import printable
 from epochcast.watch import Row, Snapshot
 from epochcast.watch.lines import Line
 
-_DIGITS = 9  # rounding to four of them, as the page does, then gives what the terminal shows
+_DIGITS = 12  # rounding to four of them, as the page does, then gives what the terminal shows
 _CHANCE_PLACES = 4
 _SPARK_POINTS, _SPARK_SIZE = 32, 100
 
@@ -66,7 +66,7 @@ def sparkline(row: Row, horizon: int) -> list[int]:
 
 
 def rounded(data: Any) -> Any:
-    """The same with numbers of nine digits; what is not finite is None."""
+    """The same with numbers of twelve digits; what is not finite is None."""
     if isinstance(data, dict):
         return {key: rounded(item) for key, item in data.items()}
     if isinstance(data, (list, tuple)):
