@@ -7,13 +7,8 @@ import io
 import json
 import math
 import re
-import signal
 import socket
-import subprocess
-import sys
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +24,7 @@ from epochcast.web.report import check_report, report_of
 from epochcast.web.wording import rounded, sparkline
 from tests.command_line import command
 from tests.logged_runs import HORIZON, append, curve, write
+from tests.served_page import Served, words
 
 pytest.importorskip("starlette", reason="needs epochcast[web]")
 pytest.importorskip("uvicorn", reason="needs epochcast[web]")
@@ -151,8 +147,8 @@ def test_closeup_is_made_anew_when_the_run_or_its_rival_changes(site: Site, runs
 
 def test_reach_of_words_and_of_a_run_that_is_over_says_why(site: Site) -> None:
     leader, broken = site.id_of("leader"), site.id_of(HOSTILE)
-    for words in ("", "high", "nan", "inf"):
-        answer = site.client.get(f"/api/runs/{leader}/reach?value={words}")
+    for value in ("", "high", "nan", "inf"):
+        answer = site.client.get(f"/api/runs/{leader}/reach?value={value}")
         assert (answer.status_code, answer.json()["error"]) == (400, "give a number, such as 0.9")
     assert "nothing ahead" in site.client.get(f"/api/runs/{broken}/reach?value=0.5").json()["error"]
 
@@ -386,47 +382,22 @@ def test_looker_follows_a_growing_run_and_survives_a_folder_that_goes_away(tmp_p
     looker.stop()
 
 
+def test_looker_breaks_off_a_look_when_it_is_stopped(tmp_path: Path) -> None:
+    for number in range(300):
+        write(tmp_path / f"run{number:03}.csv", curve(0.5, 3 + number % 20))
+    watcher = Watcher(tmp_path, "val_acc", "accuracy", HORIZON)
+    looker = Looker(watcher, Feed(), 10.0)
+    looker.start()
+    deadline = time.monotonic() + 30
+    while watcher.logs.files_read < 20 and time.monotonic() < deadline:
+        time.sleep(0.001)
+    looker.stop()
+    assert not looker.alive
+    assert looker.error is None
+    assert watcher.runs_forecast < 300
+
+
 # --- the command -------------------------------------------------------------------------------------------------
-
-
-def words(root: Path, *options: str) -> list[str]:
-    return ["watch", str(root), "--monitor", "val_acc", "--horizon", str(HORIZON), "--web", "--no-open", *options]
-
-
-class Served:
-    """`epochcast watch --web` in a process of its own."""
-
-    def __init__(self, root: Path, *options: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-u", "-m", "epochcast.cli", *words(root, "--interval", "0.2", *options)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # which background jobs do not hear
-        )
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        found = re.search(r"http://\S+", line)
-        if found is None:
-            raise AssertionError(line + str(self.process.communicate(timeout=30)))
-        self.address = found[0]
-
-    def get(self, address: str) -> tuple[int, str]:
-        deadline = time.monotonic() + 30
-        while True:
-            try:
-                with urllib.request.urlopen(address, timeout=30) as answer:
-                    return answer.status, answer.read().decode()
-            except urllib.error.HTTPError as error:
-                return error.code, error.read().decode()
-            except urllib.error.URLError:  # it is not there yet
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
-
-    def end(self) -> tuple[int, str]:
-        self.process.send_signal(signal.SIGINT)
-        _, errors = self.process.communicate(timeout=30)
-        return self.process.returncode, errors
 
 
 def test_cli_serves_until_interrupted_and_a_second_one_takes_the_next_port(runs: Path) -> None:

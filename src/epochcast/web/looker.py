@@ -14,6 +14,10 @@ _BETWEEN_BARS, _BETWEEN_TABLES = 0.1, 0.4  # seconds, while the first look goes 
 _SHORTEST_REST = 0.05  # between two looks, as a share of what the last one took
 
 
+class _Stopped(Exception):  # noqa: N818
+    """Breaks off a look."""
+
+
 class Looker:
     """Refreshes a watcher every `interval` seconds until it is stopped."""
 
@@ -27,8 +31,10 @@ class Looker:
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more; a look that is under way ends by itself."""
+        """Look no more: a look that is under way is broken off, and waited for, as a model may be at work in it."""
         self._stopped.set()
+        if self.alive:
+            self._thread.join()
 
     @property
     def alive(self) -> bool:
@@ -36,20 +42,28 @@ class Looker:
 
     def _run(self) -> None:
         try:
-            first = True
+            filling: _Filling | None = _Filling(self.watcher, self.feed)
             while not self._stopped.is_set():
                 started = time.monotonic()
-                self._look(first)
+                self._look(filling)
+                filling = None
                 took = time.monotonic() - started
-                first = False
                 self._stopped.wait(max(self.interval - took, _SHORTEST_REST * took))
+        except _Stopped:
+            return
         except BaseException as error:
             self.error = error  # the server asks for it and ends
             raise
 
-    def _look(self, first: bool) -> None:
+    def _look(self, filling: _Filling | None) -> None:
+        def tell(what: str, done: int, total: int) -> None:
+            if self._stopped.is_set():
+                raise _Stopped
+            if filling is not None:
+                filling(what, done, total)
+
         try:
-            self.feed.publish(self.watcher.refresh(_Filling(self.watcher, self.feed) if first else None))
+            self.feed.publish(self.watcher.refresh(tell))
         except (EpochcastError, OSError) as error:  # of a folder that is gone for a while, say
             self.feed.fail(str(error))
 

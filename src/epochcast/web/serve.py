@@ -24,6 +24,7 @@ from epochcast.web.looker import Looker
 LOOPBACK, PORT = "127.0.0.1", 8421
 _PORTS_TRIED = 20  # from the usual one on, where none was asked for
 _TOKEN_BYTES = 24
+_MOST_WAITING = 128  # connections
 _BETWEEN_CHECKS = 0.5  # seconds
 
 
@@ -49,7 +50,14 @@ def serve(
     server: uvicorn.Server | None = None
     app = App(feed, desk, lambda: server is not None and server.should_exit).guarded(door)
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, lifespan="off", ws="none", http="h11", timeout_graceful_shutdown=2
+        app,
+        http="h11",
+        ws="none",
+        lifespan="off",
+        access_log=False,
+        server_header=False,
+        log_level="warning",
+        timeout_graceful_shutdown=2,
     )
     server = uvicorn.Server(config)
     _announce(door, console, open_browser)
@@ -81,6 +89,7 @@ def _listen(host: str, port: int | None) -> socket.socket:
             if os.name == "posix":
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(address)
+            listening.listen(_MOST_WAITING)  # whoever asks before the server is there waits a moment
         except OSError as error:
             listening.close()
             reason = error.strerror or str(error)

@@ -8,10 +8,19 @@ const NO_BREAK = "\u00a0";
 function number(value) {
   if (value === null || value === undefined) return "";
   if (value === 0) return (0).toFixed(DIGITS - 1);
-  const [digits, power] = value.toExponential(DIGITS - 1).split("e");
+  const [digits, power] = inDigits(value).split("e");
   const exponent = Number(power);
-  if (exponent >= -4 && exponent < DIGITS) return value.toFixed(DIGITS - 1 - exponent);
+  if (exponent >= -4 && exponent < DIGITS) return Number(`${digits}e${power}`).toFixed(DIGITS - 1 - exponent);
   return `${digits}e${exponent < 0 ? "-" : "+"}${String(Math.abs(exponent)).padStart(2, "0")}`;
+}
+
+/** Rounded to four digits; a value right between two goes to the even one, as in Python. */
+function inDigits(value) {
+  const [exact, power] = value.toExponential(60).split("e");
+  const end = exact.indexOf(".") + DIGITS;
+  const between = /^50*$/.test(exact.slice(end));
+  const even = Number(exact[end - 1]) % 2 === 0;
+  return between && even ? `${exact.slice(0, end)}e${power}` : value.toExponential(DIGITS - 1);
 }
 
 function percent(share) {
