@@ -360,6 +360,23 @@ def test_refresh_memory_stays_within_its_bound_and_ends_with_the_run(tmp_path: P
     assert network.tokens_of_the_last(1) == [1]
 
 
+def test_refresh_growing_runs_take_the_memory_of_those_that_stand_still(tmp_path: Path) -> None:
+    network = Counting()
+    write(tmp_path / "a_stands_still.csv", curve(0.6, 20))
+    write(tmp_path / "b_grows.csv", curve(0.6, 20))
+    layers, two, _, heads, _, size = network.forecaster.engine.empty_memory(1).shape  # type: ignore[attr-defined]
+    room = 40 * 4 * layers * two * heads * size  # for one of them
+    watched = watcher(tmp_path, forecaster=network.forecaster, most_bytes=room)
+    watched.refresh()
+    read = []
+    for steps in range(21, 26):
+        write(tmp_path / "b_grows.csv", curve(0.6, steps))
+        watched.refresh()
+        read += network.tokens_of_the_last(1)
+    assert read[:3] == [22, 23, 1]  # until the other has not been asked about for two looks
+    assert read[3:] == [1, 1]
+
+
 def test_refresh_long_run_beside_a_short_one_does_not_thin_it(tmp_path: Path) -> None:
     horizon = 500
     short = write(tmp_path / "short.csv", curve(0.6, 150))
