@@ -377,10 +377,10 @@ def test_dark_mode_follows_the_system_and_the_button(browser: Browser, served: S
         assert lightness(page, "body", "backgroundColor") < 0.2
         assert lightness(page, "body", "color") > 0.8
         page.locator("#theme").click()
-        expect(page.locator("#theme")).to_have_text("Light")
+        expect(page.locator("#theme")).to_have_text("◐ Light")
         assert lightness(page, "body", "backgroundColor") > 0.9
         page.reload()
-        expect(page.locator("#theme")).to_have_text("Light")
+        expect(page.locator("#theme")).to_have_text("◐ Light")
 
 
 def test_narrow_screen_shows_what_matters_and_does_not_overflow(browser: Browser, served: Served) -> None:

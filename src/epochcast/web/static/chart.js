@@ -209,8 +209,8 @@ function valueAt(run, step) {
 function valueRange(model) {
   const [seen, needed] = [[], []];
   for (const run of model.runs) {
-    seen.push(...run.seen.values);
-    if (seen.length) needed.push(seen[seen.length - 1]);
+    seen.push(...run.seen.values, ...(run.earlier || []).flatMap((earlier) => earlier.median));
+    if (lastOf(run.seen)) needed.push(lastOf(run.seen)[1]);
     if (run.fan) for (const side of run.fan.bands[model.bands[0]]) needed.push(...side);
   }
   if (model.best !== null && model.best !== undefined) needed.push(model.best);

@@ -35,7 +35,7 @@ function setText(node, text) {
 /** A name that gives way in its middle, since runs differ in their beginnings and ends. */
 const ENDING = 14;
 function nameParts(name) {
-  const cut = name.length > 2 * ENDING ? name.length - ENDING : name.length;
+  const cut = name.length > ENDING + 8 ? name.length - ENDING : name.length;
   return [el("span", { class: "start" }, name.slice(0, cut)), el("span", { class: "ending" }, name.slice(cut))];
 }
 

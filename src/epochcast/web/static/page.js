@@ -201,7 +201,7 @@ function nextTheme() {
 
 function setTheme(theme) {
   document.documentElement.dataset.theme = theme;
-  setText(byId("theme"), { auto: "Auto", light: "Light", dark: "Dark" }[theme]);
+  setText(byId("theme"), `◐ ${capital(theme)}`);
   memory.set("epochcast-theme", theme);
 }
 

@@ -129,10 +129,10 @@ class Table {
   setAxis() {
     const values = this.list.flatMap((row) => (row.end ? [row.end[1], row.end[2]] : []));
     if (this.runs.head && this.runs.head.best !== null) values.push(this.runs.head.best);
-    const [low, high] = roundRange(robustRange(values), 4);
+    const [low, high] = roundRange(robustRange(values), 8);
     if (this.axis && low === this.axis.low && high === this.axis.high) return;
     this.axis = { low, high };
-    const marks = ticks(low, high, 4);
+    const marks = ticks(low, high, 8);
     setText(byId("axis-low"), values.length ? tickText(low, marks) : "");
     setText(byId("axis-high"), values.length ? tickText(high, marks) : "");
     this.elements.clear(); // their bars are drawn anew
@@ -185,7 +185,7 @@ class Table {
     const state = `${pinned}${best}${this.runs.head.best}${this.runs.head.horizon}`;
     if (known && known.row === row && known.state === state) return known.node;
     const node = known ? known.node : el("tr", { "data-id": row.id, click: (event) => this.onClick(event, row.id) });
-    node.className = `${row.verdict}${best ? " best" : ""}${pinned ? " pinned" : ""}`;
+    node.className = `${row.verdict}${best ? " best" : ""}${pinned ? " pinned" : ""}${row.end ? "" : " no-end"}`;
     const focused = known && node.contains(document.activeElement) && document.activeElement !== node ? document.activeElement.className : null;
     node.replaceChildren(...this.cells(row, pinned));
     if (focused) node.querySelector(`.${focused}`)?.focus({ preventScroll: true });
@@ -212,7 +212,7 @@ class Table {
     ];
   }
 
-  /** The 90 % interval on the common axis, the median as a notch, the best so far as a line. */
+  /** The 90 % interval on the common axis, the median as a notch, the best so far as a line; a ring where it ended. */
   bar(row) {
     const { low, high } = this.axis;
     const place = (value) => `${(100 * Math.min(1, Math.max(0, (value - low) / (high - low)))).toFixed(2)}%`;
@@ -225,6 +225,11 @@ class Table {
       const notch = el("i", { class: "median" });
       notch.style.left = place(median);
       parts.push(interval, notch);
+    }
+    if (!row.end && row.now !== null) {
+      const ended = el("i", { class: "ended" });
+      ended.style.left = place(row.now);
+      parts.push(ended);
     }
     if (this.runs.head.best !== null) {
       const best = el("i", { class: "best-line" });
