@@ -404,6 +404,10 @@ def test_wrong_name_is_explained_and_the_page_recovers(browser: Browser, tmp_pat
             write(tmp_path / "good.csv", curve(0.5, 5))
             expect(line(page, "good.csv")).to_be_visible()
             expect(page.locator("#notes")).to_contain_text("1 run left out: no val_acc")
+            (tmp_path / "torn.csv").write_text("epoch,val_acc\n1,<b>high</b>\n2,0.5\n")
+            expect(page.locator("#left-out summary")).to_have_text("1 file left out")
+            page.locator("#left-out summary").click()
+            expect(page.locator("#left-out li")).to_contain_text("<b>high</b>")
             expect(page.locator("#state")).to_contain_text("live")
     finally:
         assert served.end() == (0, "")

@@ -19,11 +19,11 @@ Answer = dict[str, Any]
 
 
 class Desk:
-    """Asks the model beside the thread that looks at all runs; never twice at once, as it runs beside trainings."""
+    """Asks the model beside the thread that looks at all runs; one chart at a time, as it runs beside trainings."""
 
     def __init__(self, feed: Feed, forecaster: Callable[[], Forecaster]) -> None:
         self._feed, self._forecaster = feed, forecaster
-        self._busy = threading.Lock()
+        self._busy, self._drawing = threading.Lock(), threading.Lock()
         self._answers: OrderedDict[tuple[str, str], tuple[Row, Answer]] = OrderedDict()
 
     def closeup(self, key: str) -> Answer | None:
@@ -39,7 +39,7 @@ class Desk:
         found = self._feed.find(key)
         if found is None:
             return None
-        with self._busy:
+        with self._drawing:  # which takes seconds: charts need not wait for it
             return rounded_answer(first_reach(*found, self._forecaster(), value))
 
     def _answer(self, what: str, key: str, make: Callable[[Row, Snapshot], Answer]) -> Answer | None:

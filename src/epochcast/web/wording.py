@@ -13,6 +13,7 @@ from epochcast.watch.lines import Line
 
 _DIGITS = 12  # rounding to four of them, as the page does, then gives what the terminal shows
 _CHANCE_PLACES = 4
+_MOST_LEFT_OUT = 100  # files that are named
 _SPARK_POINTS, _SPARK_SIZE = 32, 100
 
 
@@ -28,6 +29,7 @@ def head_of(snapshot: Snapshot) -> dict[str, Any]:
         "counts": {verdict.value: count for verdict, count in snapshot.counts.items()},
         "steps_saved": rounded(snapshot.steps_saved),
         "notes": [printable(note) for note in snapshot.notes],
+        "left_out": [[printable(str(one.path)), printable(one.reason)] for one in snapshot.skipped[:_MOST_LEFT_OUT]],
         "problem": None if snapshot.problem is None else printable(snapshot.problem),
     }
 

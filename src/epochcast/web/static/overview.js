@@ -79,7 +79,7 @@ class Overview {
     const items = shown.map((run) => {
       const marker = svg("svg", { width: 26, height: 12, class: `c${run.color}`, "aria-hidden": "true" });
       marker.append(svg("path", { class: "seen", d: "M0 6H26" }), svg("path", { class: "marker", d: MARKERS[run.color % MARKERS.length](13, 6) }));
-      return el("a", { href: `#run=${run.id}`, title: run.name }, marker, el("span", { class: "name" }, ...nameParts(run.name)));
+      return el("a", { href: `#run=${run.id}`, "aria-label": run.name, title: run.name }, marker, el("span", { class: "name" }, ...nameParts(run.name)));
     });
     this.legend.replaceChildren(...items);
   }

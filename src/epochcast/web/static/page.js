@@ -71,7 +71,7 @@ function drawSummary() {
   setText(byId("total-word"), total === 1 ? "run" : "runs");
   setText(byId("best-value"), head.best === null ? "none yet" : number(head.best));
   const leader = [...runs.rows.values()].find((row) => row.best !== null && row.best === head.best);
-  byId("best-name").replaceChildren(...(leader ? [el("a", { href: `#run=${leader.id}`, title: leader.name }, ...nameParts(leader.name))] : []));
+  byId("best-name").replaceChildren(...(leader ? [el("a", { href: `#run=${leader.id}`, "aria-label": leader.name, title: leader.name }, ...nameParts(leader.name))] : []));
   setText(byId("saved"), Math.round(head.steps_saved).toLocaleString("en"));
   const hopeless = head.counts.hopeless || 0;
   setText(byId("saved-word"), hopeless ? `by stopping the ${count(hopeless, "hopeless run")} now` : "no run is hopeless now");
@@ -82,6 +82,13 @@ function drawSummary() {
   byId("content").hidden = head.problem !== null;
   byId("notes").replaceChildren(...head.notes.map((note) => el("li", {}, capital(note))));
   byId("notes").hidden = !head.notes.length;
+  const { left_out: leftOut } = head;
+  const key = JSON.stringify(leftOut);
+  if (byId("left-out").dataset.key === key) return;
+  byId("left-out").dataset.key = key;
+  byId("left-out").hidden = !leftOut.length;
+  setText(byId("left-out").querySelector("summary"), `${count(leftOut.length, "file")} left out`);
+  byId("left-out").querySelector("ul").replaceChildren(...leftOut.map(([path, reason]) => el("li", {}, `${path}: ${reason}`)));
 }
 
 function drawCounts(counts, total) {

@@ -38,7 +38,7 @@ class RunPage {
   async update() {
     this.drawHeading();
     const row = this.runs.rows.get(this.id);
-    if (this.id === null || this.asking || (this.found && this.row === row)) return;
+    if (this.id === null || this.runs.head === null || this.asking || (this.found && this.row === row)) return;
     this.asking = true;
     const asked = this.id;
     try {

@@ -197,7 +197,7 @@ class Table {
     const { horizon } = this.runs.head;
     const label = `${pinned ? "Unpin" : "Pin"} ${row.name}`;
     const pin = el("button", { class: "pin", type: "button", tabindex: -1, "aria-pressed": pinned, "aria-label": label, title: `${pinned ? "Unpin" : "Pin"} (p)` }, pinIcon());
-    const link = el("a", { class: "link", href: `#run=${row.id}`, tabindex: -1, title: row.note ? `${row.name}: ${row.note}` : row.name }, ...nameParts(row.name));
+    const link = el("a", { class: "link", href: `#run=${row.id}`, tabindex: -1, "aria-label": row.name, title: row.note ? `${row.name}: ${row.note}` : row.name }, ...nameParts(row.name));
     const now = row.diverged ? "not finite" : number(row.now);
     return [
       el("td", { class: "pin-cell" }, pin),
