@@ -8,6 +8,7 @@ import json
 import math
 import re
 import socket
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -430,3 +431,10 @@ def test_cli_serves_until_interrupted_and_a_second_one_takes_the_next_port(runs:
 )
 def test_cli_mistakes_end_with_one_line(options: tuple[str, ...], said: str, runs: Path) -> None:
     assert said in command(*words(runs, *options)).refusal
+
+
+def test_cli_without_the_extra_names_it(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("epochcast.web.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert "uvicorn is not installed; run: pip install 'epochcast[web]'" in command(*words(runs)).refusal
