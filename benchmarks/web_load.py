@@ -70,6 +70,7 @@ class Watched:
 
     delays: list[float] = field(default_factory=list)  # seconds, of the table and of the page of a run
     megabytes: list[tuple[float, float]] = field(default_factory=list)  # at which second
+    processor: float = 0.0  # seconds of the server, in each round
     heap: list[float] = field(default_factory=list)  # of the browser with the table, in MB
     said: list[str] = field(default_factory=list)  # errors in the consoles
 
@@ -139,7 +140,7 @@ def under_load(runs: int, minutes: float) -> Watched:
                 first = "[...runs.rows.values()].find((row) => row.name === 'run_0000.csv')"
                 one.evaluate(f"open({first}.id)")
                 server = psutil.Process(process.pid)
-                began = time.monotonic()
+                began, spent = time.monotonic(), processor_seconds(server)
                 while (now := time.monotonic() - began) < seconds:
                     step = logs.grow(int(GROWING * runs))
                     written = time.monotonic()
@@ -149,7 +150,13 @@ def under_load(runs: int, minutes: float) -> Watched:
                     found.megabytes.append((now, server.memory_info().rss / 2**20))
                     found.heap.append(float(table.evaluate("performance.memory.usedJSHeapSize")) / 2**20)
                     time.sleep(max(0.0, INTERVAL - (time.monotonic() - began - now)))
+                found.processor = (processor_seconds(server) - spent) / len(found.delays)
     return found
+
+
+def processor_seconds(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
 
 
 def first_paint(runs: int) -> None:
@@ -191,7 +198,8 @@ def main() -> None:
     growth = found.growth(60.0 * options.minutes)
     print(f"{options.runs} runs, {int(GROWING * options.runs)} growing every {INTERVAL:g} s, two browsers:")
     print(f"a value is on both screens after {np.median(delays):.2f} s (median of {len(delays)}), 95 % after")
-    print(f"{np.quantile(delays, 0.95):.2f} s, at the latest after {delays.max():.2f} s; the server takes")
+    print(f"{np.quantile(delays, 0.95):.2f} s, at the latest after {delays.max():.2f} s, of which the server works")
+    print(f"{found.processor:.2f} s (processor time for each of these rounds, of all its cores); it takes")
     print(f"{found.megabytes[-1][1]:.0f} MB in the end, which is {growth:+.1%} against early on; the browser")
     print(
         f"with the table {np.median(found.heap[:10]):.0f} MB at first and {np.median(found.heap[-10:]):.0f} MB in the"

@@ -181,24 +181,29 @@ class ReadsOthers:
     """A forecaster that reads other runs, and notes which it was given."""
 
     def __init__(self, forecaster: ec.Forecaster) -> None:
-        self.engine = SimpleNamespace(reads=frozenset({"context"}))
+        self.engine = SimpleNamespace(reads=frozenset({"context", "config"}))
         self.given: list[Any] = []
+        self.configs: list[Any] = []
         self._forecaster = forecaster
 
-    def forecast(self, *arguments: Any, context: Any = None, **options: Any) -> Any:
+    def forecast(self, *arguments: Any, context: Any = None, config: Any = None, **options: Any) -> Any:
         self.given.append(context)
+        self.configs.append(config)
         return self._forecaster.forecast(*arguments, **options)
 
 
 def test_with_other_runs_a_model_that_reads_them_is_given_all_that_can_be_used(
-    seen: Snapshot, forecaster: ec.Forecaster
+    seen: Snapshot, forecaster: ec.Forecaster, tmp_path: Path
 ) -> None:
     model = ReadsOthers(forecaster)
+    for name, rate in (("lost", 1), ("leader", 2)):
+        (tmp_path / f"{name}.json").write_text(f'{{"lr": {rate}}}')
     found = with_other_runs(row_of(seen, "lost"), seen, model)  # type: ignore[arg-type]
     assert found is not None
     assert found.runs == 4
     (given,) = model.given
-    assert sorted(len(run.values) for run in given) == [3, 5, 30, 50]
+    assert {len(run.values): run.config for run in given} == {3: None, 5: None, 30: {"lr": 2}, 50: None}
+    assert model.configs == [{"lr": 1}]
     assert found.to_dict()["final"]["low"] < found.to_dict()["final"]["high"]
 
 

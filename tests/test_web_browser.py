@@ -304,7 +304,7 @@ def test_charts_and_table_are_exported(page: Page) -> None:
         page.locator("#save-png").click()
     data = picture.value.path().read_bytes()
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
-    assert int.from_bytes(data[16:20]) > 1000  # pixels wide
+    assert int.from_bytes(data[16:20], "big") > 1000  # pixels wide
     assert len(data) > 10_000  # it is not empty
     page.keyboard.press("Escape")
     with page.expect_download() as table:

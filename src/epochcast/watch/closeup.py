@@ -91,12 +91,20 @@ def with_other_runs(row: Row, snapshot: Snapshot, forecaster: Forecaster) -> Wit
     """What may come of a run in the light of the others; None where the model does not read them, or none is there."""
     if "context" not in forecaster.engine.reads or row.verdict in _WITHOUT_FAN:
         return None
+    with_config = "config" in forecaster.engine.reads
     others = [other for other in snapshot.rows if other is not row and other.best is not None][:_MOST_OTHERS]
-    runs = [Run(line.values, line.steps) for line in (Line.of(other.series) for other in others)]
-    forecast = forecast_of(Line.of(row.series), snapshot.horizon, snapshot.metric, forecaster, others=runs)
+    runs = [_run_of(other, with_config) for other in others]
+    config = configuration_of(row.path) if with_config else None
+    line, horizon = Line.of(row.series), snapshot.horizon
+    forecast = forecast_of(line, horizon, snapshot.metric, forecaster, others=runs, config=config)
     if forecast is None or not runs:
         return None
     return WithOthers(len(runs), Fan.of(forecast), final_of(forecast))
+
+
+def _run_of(row: Row, with_config: bool) -> Run:
+    line = Line.of(row.series)
+    return Run(line.values, line.steps, (configuration_of(row.path) or None) if with_config else None)
 
 
 def first_reach(row: Row, snapshot: Snapshot, forecaster: Forecaster, value: float) -> dict[str, float | None]:

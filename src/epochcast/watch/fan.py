@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,15 +60,18 @@ def forecast_of(
     *,
     at: Array | None = None,
     others: Sequence[Run] = (),
+    config: Mapping[str, Any] | None = None,
 ) -> Forecast | None:
     """The forecast of a run from what was seen of it; None where there is nothing ahead or it cannot be used.
 
-    `others` are for a model that reads them.
+    `others` and `config` are for a model that reads them.
     """
     if len(line.steps) == 0 or line.steps[-1] >= horizon:
         return None
     at = steps_ahead(float(line.steps[-1]), horizon) if at is None else at
     known: dict[str, Any] = {"context": others} if others else {}
+    if config:
+        known["config"] = config
     try:
         with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):  # checked below
             warnings.simplefilter("ignore", StrongContradictionWarning)
