@@ -11,6 +11,7 @@ import ipaddress
 import secrets
 import socket
 from dataclasses import dataclass
+from functools import cache
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from starlette.datastructures import Headers
@@ -68,7 +69,9 @@ class Door:
         return token is not None and secrets.compare_digest(token.encode(), self.token.encode())
 
 
+@cache
 def _names_of_this_machine() -> set[str]:
+    """Asked once, as the answer may come from afar."""
     return {socket.gethostname().lower(), socket.getfqdn().lower()}
 
 
