@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 2
 
-.PHONY: demo test test-slow test-lowest test-python test-package docs fuzz lint bench experiments clean
+.PHONY: demo test test-slow test-lowest test-python test-package docs fuzz lint bench bench-web experiments clean
 
 .venv/core: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -56,6 +56,11 @@ lint: .venv/dev
 
 bench: .venv/dev
 	$(BIN)/python benchmarks/run.py --out docs/research/speed.md
+
+# wants Chromium
+bench-web: .venv/dev
+	$(BIN)/python benchmarks/web_load.py --first-paint
+	$(BIN)/python benchmarks/web_load.py
 
 experiments: .venv/dev
 	$(BIN)/epochcast evaluate prior --model lcpfn

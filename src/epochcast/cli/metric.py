@@ -110,6 +110,15 @@ def monitored(said: MetricOptions, column: str | None = None) -> tuple[str | Non
     return monitor, metric
 
 
+def watched_metric(said: MetricOptions) -> tuple[str, Metric]:
+    """The name in the logs of all runs, and what it measures."""
+    name, words = monitored(said)
+    if name is None and said.metric is None:
+        raise InputError("say which metric to watch: --monitor and the name under which it is logged, such as val_acc")
+    name = name or str(said.metric)
+    return name, said.measured(words, name)
+
+
 def _deprecated(option: str, instead: str) -> None:
     typer.echo(f"note: {option} will go; say {instead}", err=True)
 
