@@ -32,7 +32,7 @@ import epochcast as ec
 
 VALUES, INTERVAL = 200, 2.0  # of a run in the beginning; seconds between two looks and two rounds of growth
 GROWING = 0.1  # of the runs, each round
-LONGEST_WAIT = 120.0  # seconds
+LONGEST_WAIT = 600.0  # seconds
 SETTLED = 0.2  # of the time, after which memory is compared
 ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync")
 
@@ -86,7 +86,9 @@ def served(folder: Path, horizon: int) -> Iterator[tuple[subprocess.Popen[str], 
     """`epochcast watch --web` on that folder, and its address."""
     command = [sys.executable, "-u", "-m", "epochcast.cli", "watch", str(folder), "--monitor", "val_acc"]
     command += ["--horizon", str(horizon), "--web", "--no-open", "--interval", str(INTERVAL), "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(  # in a session of its own, as in a terminal
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
     assert process.stdout is not None
     found = re.search(r"http://\S+", process.stdout.readline())
     try:
