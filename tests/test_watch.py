@@ -528,7 +528,7 @@ def test_refresh_tells_how_far_it_has_got_and_shows_what_it_has(tmp_path: Path) 
 
     last = watched.refresh(tell)
     assert told[:6] == [(READING, done, 6) for done in range(1, 7)]
-    assert [done for what, done, _ in told if what == FORECASTING] == known == [1, 2, 3, 4, 5, 6]
+    assert [done for what, done, _ in told if what == FORECASTING] == known == [0, 1, 2, 3, 4, 5, 6]
     assert all(row.final is not None for row in last.rows)
     told.clear()
     watched.refresh(tell)

@@ -134,6 +134,7 @@ class Watcher:
         changed = [run for run in open_runs if run.group is None]
         if not changed:
             return
+        advance(0, len(changed))  # the runs are known now, if not yet what becomes of them
         if self._recollection is None:
             self._recollection = self.forecaster.engine.for_many_runs(self.most_bytes)
         done = 0

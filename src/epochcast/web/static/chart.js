@@ -12,7 +12,7 @@ const MARKERS = [
 
 /**
  * One chart in an element of fixed size. It is given a model:
- *   {horizon, best, bestLabel, minimize, logarithmic, label, bands, runs: [{id, name, color, seen, fan, earlier, others}]}
+ *   {horizon, best, bestLabel, minimize, reach, logarithmic, label, bands, runs: [{id, name, color, seen, fan, earlier, others}]}
  * and drawn anew with each, but never while somebody reads values off it.
  */
 class Chart {
@@ -217,7 +217,7 @@ function valueRange(model) {
   const values = [...seen, ...needed];
   if (values.length === 0) return [0, 1];
   const logarithmic = model.logarithmic && values.every((value) => value > 0);
-  let [low, high] = logarithmic ? [Math.min(...values), Math.max(...values)] : robustRange(seen, needed);
+  let [low, high] = logarithmic ? [Math.min(...values), Math.max(...values)] : robustRange(seen, needed, model.reach);
   if (logarithmic) return low < high ? [low * 0.95, high * 1.05] : [low * 0.5, high * 2];
   const pad = (high - low) * 0.04;
   [low, high] = [low - pad, high + pad];

@@ -58,7 +58,7 @@ class Overview {
     const head = this.runs.head;
     const title = this.pins.size ? "Pinned runs" : rows.length < 2 ? "The run" : `The ${rows.length} runs with the best outlook`;
     setText(byId("overview-title"), title);
-    this.chart.draw({ horizon: head.horizon, best: head.best, bestLabel: "best so far", minimize: head.minimize, label: head.monitor, logarithmic: this.logarithmic, bands: ["0.8"], runs: shown });
+    this.chart.draw({ horizon: head.horizon, best: head.best, bestLabel: "best so far", minimize: head.minimize, reach: 1, label: head.monitor, logarithmic: this.logarithmic, bands: ["0.8"], runs: shown });
     this.drawLegend(shown);
   }
 

@@ -83,7 +83,7 @@ class RunPage {
       others: found.with_others && byId("show-others").checked ? found.with_others.fan : null,
     };
     const { head } = this.runs;
-    this.chart.draw({ horizon: head.horizon, best: found.rival, bestLabel: "best of the others", minimize: head.minimize, label: head.monitor, logarithmic: byId("log-run").checked, bands: ["0.95", "0.8", "0.5"], runs: [run] });
+    this.chart.draw({ horizon: head.horizon, best: found.rival, bestLabel: "best of the others", minimize: head.minimize, reach: 3, label: head.monitor, logarithmic: byId("log-run").checked, bands: ["0.95", "0.8", "0.5"], runs: [run] });
   }
 
   fill() {

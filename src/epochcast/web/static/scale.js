@@ -49,14 +49,17 @@ function tickText(value, all) {
   return value.toLocaleString("en", { minimumFractionDigits: places, maximumFractionDigits: places });
 }
 
-/** A range that shows what must be seen, and of other values all but a few that lie far from the rest. */
-function robustRange(values, needed = []) {
+/**
+ * A range that shows what must be seen, and of other values all but a few that lie far from the rest,
+ * further than `reach` times what most of them span.
+ */
+function robustRange(values, needed = [], reach = 1) {
   const sorted = [...values, ...needed].filter(Number.isFinite).sort((a, b) => a - b);
   if (sorted.length === 0) return [0, 1];
   const at = (share) => sorted[Math.round(share * (sorted.length - 1))];
   let [low, high] = [sorted[0], sorted[sorted.length - 1]];
   const [innerLow, innerHigh] = [at(0.1), at(0.9)];
-  const room = innerHigh - innerLow;
+  const room = reach * (innerHigh - innerLow);
   if (room > 0) {
     low = Math.min(Math.max(low, innerLow - room), ...needed);
     high = Math.max(Math.min(high, innerHigh + room), ...needed);
