@@ -31,7 +31,8 @@ class EpochcastScheduler(TrialScheduler):
     `scheduler` suggests, hears of every result and may stop trials too. Its metric is monitored, and its direction
     must be that of `metric`, which says what is measured (from its name where that is well known). `horizon` is the
     number of steps of a whole trial, `step` the name under which trials report where they are, counted from 1. What a
-    trial has to beat, how often it is checked, and all other options: see `epochcast.integrations.trials.Trials`.
+    trial has to beat, what is known beside it, how often it is checked, and all other options: see
+    `epochcast.integrations.trials.Trials`.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class EpochcastScheduler(TrialScheduler):
     def on_trial_result(self, trial: Trial, result: dict[str, Any]) -> str:
         """STOP, or what the scheduler inside says."""
         verdict = str(self.scheduler.on_trial_result(trial=trial, result=result))
-        stop = self.trials.check(str(trial.trial_id), self._monitor, self._step, result)
+        stop = self.trials.check(str(trial.trial_id), self._monitor, self._step, result, trial.config)
         return SchedulerDecision.STOP if stop else verdict
 
     def suggest(self) -> TrialSuggestion | None:

@@ -1,4 +1,4 @@
-"""Rules that end hopeless runs of a search: `Stopper` by forecasts, `Patience` by stagnation, `NoStopping` never."""
+"""The rule that ends hopeless runs of a search by their forecasts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from numpy.typing import ArrayLike
 
-from epochcast.checks import count, flag, not_negative, number, shown
+from epochcast.checks import count, flag, number, shown
 from epochcast.encode import Others, RunsLike, seen_of
 from epochcast.errors import ConfigError, EpochcastError, InputError
 from epochcast.forecast import Forecast
@@ -274,10 +274,8 @@ class Stopper(Search):
         """
         if self._forecast is not None and self._forecast_of == len(self._values):
             return self._forecast
-        if self._others is None and self._earlier.runs and self._learns:
-            self._others = others_of(self._earlier.runs, self.metric, self.horizon)
-        known: dict[str, Any] = {"others": self._others}
-        if self.check_every > 1 or self.cutoffs is not None:
+        known: dict[str, Any] = {"others": self._among() if self._learns else None}
+        if self._reads_anew:
             seen = seen_of(self._values, self._steps, self.metric, config=self._config)
             self._forecast = self.forecaster.forecast_seen(seen, self.horizon, self.metric, **known)
         else:
@@ -288,6 +286,17 @@ class Stopper(Search):
         self._forecast_of = len(self._values)
         assert self._forecast is not None
         return self._forecast
+
+    @property
+    def _reads_anew(self) -> bool:
+        """Whether all values of a run are read at each check, rather than each value once."""
+        return self.check_every > 1 or self.cutoffs is not None
+
+    def _among(self) -> Others | None:
+        """The runs before, as context of the one under way."""
+        if self._others is None and self._earlier.runs:
+            self._others = others_of(self._earlier.runs, self.metric, self.horizon)
+        return self._others
 
     def _imputed(self) -> float | None:
         try:
@@ -360,36 +369,3 @@ def _shares(cutoffs: Sequence[float], check_every: int) -> list[float]:
     if not shares or not all(0.0 < share < 1.0 for share in shares):
         raise InputError(f"cutoffs={shown(cutoffs)} must be shares of the horizon between 0 and 1, both excluded")
     return sorted(shares)
-
-
-class Patience(Search):
-    """Stops a run after `k` values in a row that do not improve on its own best value by more than `min_delta`."""
-
-    rule = "patience"
-    _settings = (*Search._settings, "k", "min_delta")
-
-    def __init__(self, k: int, horizon: int, metric: Metric | str, *, min_delta: float = 0.0, **options: Any) -> None:
-        self.k, self.min_delta = count(k, "k"), not_negative(min_delta, "min_delta")
-        super().__init__(horizon, metric, **options)
-
-    def _judge(self, step: float) -> Decision:
-        return self._decision(step, Reason.NO_PROGRESS if self._values_without_gain() >= self.k else Reason.PROGRESSING)
-
-    def _values_without_gain(self) -> int:
-        sign = self.metric.sign
-        record, waited = -math.inf, 0
-        for value in self._values:
-            if sign * value > record + self.min_delta:
-                record, waited = sign * value, 0
-            else:
-                waited += 1
-        return waited
-
-
-class NoStopping(Search):
-    """Lets every run finish: what other rules are measured against."""
-
-    rule = "no_stopping"
-
-    def _judge(self, step: float) -> Decision:
-        return self._decision(step, Reason.NEVER)
