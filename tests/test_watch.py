@@ -40,6 +40,7 @@ def write(path: Path, values: Iterable[float], column: str = "val_acc") -> Path:
 
 
 def watcher(root: Path, **options: object) -> Watcher:
+    options = {"alone": True, **options}
     return Watcher(root, "val_acc", "accuracy", HORIZON, **options)  # type: ignore[arg-type]
 
 

@@ -6,7 +6,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from epochcast.encode import Others
 from epochcast.errors import InputError
@@ -146,7 +146,7 @@ class TrialStopper(Stopper):
     It leaves it to the search, too, to tell what is news.
     """
 
-    news_level: ClassVar[int] = logging.DEBUG
+    news_level = logging.DEBUG
     among: Callable[[], Others | None] | None = None
 
     @property

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from epochcast.curve import Array
 from epochcast.errors import InputError
@@ -39,6 +39,7 @@ class Run:
     step_name: str | None  # what the log calls its steps; None: values were counted 1, 2, 3, ...
     notes: tuple[str, ...] = ()  # what the reader left out or changed, one sentence each
     restarted: frozenset[str] = frozenset()  # metrics that started again, of which only the last attempt is here
+    config: Mapping[str, Any] | None = None  # where the log itself tells the run's configuration
 
     def metric(self, name: str | None = None) -> tuple[str, Series]:
         """The metric of that name, or the only one there is."""
