@@ -26,6 +26,7 @@ from tests.logged_runs import HORIZON, curve, write
 
 
 def watcher(root: Path, **options: object) -> Watcher:
+    options = {"alone": True, **options}
     return Watcher(root, "val_acc", "accuracy", HORIZON, **options)  # type: ignore[arg-type]
 
 

@@ -34,6 +34,9 @@ def watch(
     ] = None,
     step_column: StepColumnOption = None,
     interval: Annotated[float, typer.Option(parser=number, metavar="NUMBER", help="seconds between two looks")] = 2.0,
+    alone: Annotated[
+        bool, typer.Option("--alone", help="forecast each run by itself, whatever the others show")
+    ] = False,
     once: Annotated[bool, typer.Option("--once", help="look once instead of until interrupted")] = False,
     schedule: ScheduleOption = None,
     model: ModelOption = "default",
@@ -55,7 +58,13 @@ def watch(
         raise InputError("--web shows a page that stays live; leave --once and --json out")
     name, measured = watched_metric(said)
     forecaster = Forecaster(model, schedule=schedule)
-    options = {"confidence": confidence, "best": best, "step_column": step_column, "forecaster": forecaster}
+    options = {
+        "confidence": confidence,
+        "best": best,
+        "step_column": step_column,
+        "forecaster": forecaster,
+        "alone": alone,
+    }
     if once:
         options["most_bytes"] = 0  # nothing to remember for a second look
     watcher = Watcher(directory, name, measured, horizon, **options)  # type: ignore[arg-type]

@@ -36,7 +36,8 @@ class EpochcastStopper(TuneStopper):
     """Stops a trial once its forecast leaves it too small a chance to beat the best of the other trials.
 
     With `target="any"` a trial has to beat every value that another has reached so far, with "final" the last values of
-    those that came to the horizon.
+    those that came to the horizon. The other trials, with their configurations, are what a model that reads other runs
+    knows beside the trial; `context=False` switches that off.
 
     Args:
         monitor: The name under which trials report the metric.
@@ -70,7 +71,7 @@ class EpochcastStopper(TuneStopper):
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """Whether to stop a trial after its newest result."""
-        return self.trials.check(trial_id, self._monitor, self._step, result)
+        return self.trials.check(trial_id, self._monitor, self._step, result, result.get("config"))
 
     def stop_all(self) -> bool:
         """The search itself goes on."""
@@ -137,13 +138,14 @@ class EpochcastScheduler(FIFOScheduler):
             return
         if self._monitor in trial.last_result:
             with harmless(f"recalling trial {trial.trial_id}"):
-                self.trials.judge(trial.trial_id, _reported(trial, self._monitor, self._step), best=None)
+                seen = _reported(trial, self._monitor, self._step)
+                self.trials.judge(trial.trial_id, seen, best=None, config=trial.config)
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
         """STOP or CONTINUE."""
         if self.trials is None or self._monitor is None:
             raise ConfigError("the scheduler was not told its metric; give monitor= or TuneConfig(metric=...)")
-        stop = self.trials.check(trial.trial_id, self._monitor, self._step, result)
+        stop = self.trials.check(trial.trial_id, self._monitor, self._step, result, trial.config)
         return str(TrialScheduler.STOP if stop else TrialScheduler.CONTINUE)
 
     def debug_string(self) -> str:

@@ -29,7 +29,8 @@ class EpochcastScheduler(TrialScheduler):
     """Lets another scheduler suggest the trials, and stops those that have too small a chance to beat the others.
 
     With `target="any"` a trial has to beat every value that another has reached so far, with "final" the last values of
-    those that came to the horizon.
+    those that came to the horizon. The other trials, with their configurations, are what a model that reads other runs
+    knows beside the trial; `context=False` switches that off.
 
     Args:
         scheduler: Suggests the trials, hears of every result and may stop trials too. Its metric is monitored.
@@ -72,7 +73,7 @@ class EpochcastScheduler(TrialScheduler):
     def on_trial_result(self, trial: Trial, result: dict[str, Any]) -> str:
         """STOP, or what the scheduler inside says."""
         verdict = str(self.scheduler.on_trial_result(trial=trial, result=result))
-        stop = self.trials.check(str(trial.trial_id), self._monitor, self._step, result)
+        stop = self.trials.check(str(trial.trial_id), self._monitor, self._step, result, trial.config)
         return SchedulerDecision.STOP if stop else verdict
 
     def suggest(self) -> TrialSuggestion | None:

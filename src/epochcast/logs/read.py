@@ -231,9 +231,10 @@ def _read_store(log: Log, request: _Request) -> tuple[list[Run], list[Skipped]]:
     """The runs of a store; one that cannot be used does not hide the others."""
     runs: list[Run] = []
     skipped: list[Skipped] = []
-    for name, columns in mlflow.parse(log.path):
+    for name, columns, params in mlflow.parse(log.path):
         try:
-            runs.append(columns.run(f"{log.name}/{name}", log.path, log.format, request.step_column))
+            run = columns.run(f"{log.name}/{name}", log.path, log.format, request.step_column)
+            runs.append(replace(run, config={key: mlflow.value_of(text) for key, text in params.items()}))
         except InputError as error:
             skipped.append(Skipped(log.path, str(error)))
     return runs, skipped

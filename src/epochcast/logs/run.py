@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from epochcast.curve import Array
 from epochcast.errors import InputError
@@ -40,6 +40,7 @@ class Run:
         step_name: What the log calls its steps; None: values were counted 1, 2, 3, ...
         notes: What the reader left out or changed, one sentence each.
         restarted: Metrics that started again, of which only the last attempt is here.
+        config: The run's configuration, where the log itself tells it.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Run:
     step_name: str | None
     notes: tuple[str, ...] = ()
     restarted: frozenset[str] = frozenset()
+    config: Mapping[str, Any] | None = None
 
     def metric(self, name: str | None = None) -> tuple[str, Series]:
         """One of the metrics.

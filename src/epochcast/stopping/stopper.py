@@ -277,10 +277,8 @@ class Stopper(Search):
         """
         if self._forecast is not None and self._forecast_of == len(self._values):
             return self._forecast
-        if self._others is None and self._earlier.runs and self._learns:
-            self._others = others_of(self._earlier.runs, self.metric, self.horizon)
-        known: dict[str, Any] = {"others": self._others}
-        if self.check_every > 1 or self.cutoffs is not None:
+        known: dict[str, Any] = {"others": self._among() if self._learns else None}
+        if self._reads_anew:
             seen = seen_of(self._values, self._steps, self.metric, config=self._config)
             self._forecast = self.forecaster.forecast_seen(seen, self.horizon, self.metric, **known)
         else:
@@ -291,6 +289,17 @@ class Stopper(Search):
         self._forecast_of = len(self._values)
         assert self._forecast is not None
         return self._forecast
+
+    @property
+    def _reads_anew(self) -> bool:
+        """Whether all values of a run are read at each check, rather than each value once."""
+        return self.check_every > 1 or self.cutoffs is not None
+
+    def _among(self) -> Others | None:
+        """The runs before, as context of the one under way."""
+        if self._others is None and self._earlier.runs:
+            self._others = others_of(self._earlier.runs, self.metric, self.horizon)
+        return self._others
 
     def _imputed(self) -> float | None:
         try:
