@@ -181,7 +181,18 @@ class Metric:
         return max([1.0] + [abs(bound) for bound in self.hard if math.isfinite(bound)])
 
     def outside(self, values: ArrayLike) -> Any:
-        """Which values lie outside the hard bounds by more than rounding; one that is missing does not."""
+        """Which values lie outside the hard bounds by more than rounding.
+
+        Args:
+            values: Values of the metric; one that is missing (NaN) does not lie outside.
+
+        Returns:
+            True or False for each.
+
+        Examples:
+            >>> Metric.named("accuracy").outside([0.5, 1.2]).tolist()
+            [False, True]
+        """
         values, spare = np.asarray(values), _ROUNDING * self.width
         with np.errstate(invalid="ignore"):
             return (values < self.hard[0] - spare) | (values > self.hard[1] + spare)
