@@ -147,6 +147,9 @@ class StudyTrials:
 def pruned(trial: Trial) -> float:
     """What an objective returns where `trial.should_prune()` says so.
 
+    Args:
+        trial: The trial that is to be pruned.
+
     Returns:
         The value that the trial was forecast to end at, where its pruner has `imputed=True`.
 
