@@ -18,12 +18,10 @@ import epochcast as ec
 _NOT_IMPORTED = ("epochcast.integrations", "epochcast.nn", "epochcast.cli.__main__")
 _INTERNAL = ("Forecaster.forecast_seen", "Forecaster.draw_paths")  # for other modules, and not on the site
 _OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-_INTEGRATIONS = ("base", "catboost", "keras", "lightgbm", "lightning", "optuna", "ray_tune", "skorch", "syne_tune")
-_INTEGRATIONS += ("transformers", "trials", "xgboost")
-_INTERNAL = ("Forecaster.forecast_seen", "Forecaster.draw_paths")  # for other modules, and not on the site
-_OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 _INTEGRATIONS = sorted(
-    module.name for module in pkgutil.iter_modules(importlib.import_module("epochcast.integrations").__path__)
+    module.name
+    for module in pkgutil.iter_modules(importlib.import_module("epochcast.integrations").__path__)
+    if module.name != "torch_rates"  # imports torch, for those whose framework brings it
 )
 
 
