@@ -70,6 +70,15 @@ def test_configuration_of_a_link_to_elsewhere_is_not_followed(tmp_path: Path) ->
     assert configuration_of(folder / "run.csv") == {"password": 1}
 
 
+def test_configuration_with_numbers_that_are_none_keeps_them_as_texts(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"a": NaN, "b": -Infinity, "c": 1e999, "d": 1e3}')
+    assert configuration_of(tmp_path / "run.csv") == {"a": "nan", "b": "-inf", "c": "inf", "d": 1000.0}
+    (tmp_path / "run.yaml").write_text("a: nan\nb: .inf\nc: 1e999\nlarge: " + "9" * 400)
+    found = configuration_of(tmp_path / "run.csv")
+    assert {name: found[name] for name in "abc"} == {"a": "nan", "b": ".inf", "c": "inf"}
+    assert json.dumps(found)
+
+
 def test_configuration_of_many_settings_is_cut(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({str(i): "x" * 1000 for i in range(1000)}))
     found = configuration_of(tmp_path / "run.csv")

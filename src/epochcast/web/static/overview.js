@@ -56,7 +56,7 @@ class Overview {
     for (const id of this.colors.keys()) if (!rows.some((row) => row.id === id)) this.colors.delete(id);
     const shown = rows.map((row) => ({ id: row.id, name: row.name, color: this.colorOf(row.id), ...this.known.get(row.id).fan }));
     const head = this.runs.head;
-    const title = this.pins.size ? "Pinned runs" : rows.length < 2 ? "The run" : `The ${rows.length} runs with the best outlook`;
+    const title = this.pins.size ? "Pinned runs" : rows.length < 2 ? "The run with the best outlook" : `The ${rows.length} runs with the best outlook`;
     setText(byId("overview-title"), title);
     this.chart.draw({ horizon: head.horizon, best: head.best, bestLabel: "best so far", minimize: head.minimize, reach: 1, label: head.monitor, logarithmic: this.logarithmic, bands: ["0.8"], runs: shown });
     this.drawLegend(shown);
