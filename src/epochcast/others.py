@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epochcast.checks import shown
-from epochcast.curve import Curves, Missing, clip_to_hard_bounds, floats, unpacked
+from epochcast.curve import Array, Curves, Missing, clip_to_hard_bounds, floats, unpacked
 from epochcast.encode import Others, Seen, alike, seen_of
 from epochcast.errors import InputError
 from epochcast.metric import Metric
@@ -73,9 +73,16 @@ def newest_and_best(metric: Metric, runs: Curves) -> NDArray[np.intp]:
     """Which runs are read where there are too many, in their own order."""
     if len(runs) <= MOST_RUNS:
         return np.arange(len(runs))
-    newest = np.arange(len(runs) - MOST_RUNS // 2, len(runs))
-    best = np.where(runs.seen, metric.sign * runs.values, -np.inf).max(axis=1)[: newest[0]]
-    return np.sort(np.concatenate([np.argsort(-best, kind="stable")[: MOST_RUNS // 2], newest]))
+    return newest_and_largest(np.where(runs.seen, metric.sign * runs.values, -np.inf).max(axis=1))
+
+
+def newest_and_largest(values: Array) -> NDArray[np.intp]:
+    """The same by the best value of each run, where larger is better."""
+    if len(values) <= MOST_RUNS:
+        return np.arange(len(values))
+    newest = np.arange(len(values) - MOST_RUNS // 2, len(values))
+    largest = np.argsort(-values[: newest[0]], kind="stable")[: MOST_RUNS // 2]
+    return np.sort(np.concatenate([largest, newest]))
 
 
 def _runs_in(context: Any) -> list[Run]:

@@ -65,8 +65,13 @@ class OtherRuns:
 
         def padded(name: str, width: int) -> Any:
             arrays = [getattr(part, name) for part in parts]
-            ahead = [[(0, 0), (0, width - array.shape[1])] + [(0, 0)] * (array.ndim - 2) for array in arrays]
-            return np.concatenate([np.pad(array, room) for array, room in zip(arrays, ahead, strict=True)])
+            count = sum(len(array) for array in arrays)
+            whole = np.zeros((count, width, *arrays[0].shape[2:]), dtype=arrays[0].dtype)
+            first = 0
+            for array in arrays:
+                whole[first : first + len(array), : array.shape[1]] = array
+                first += len(array)
+            return whole
 
         return cls(
             parts[0].horizon, padded("steps", longest), padded("values", longest), padded("units", longest),

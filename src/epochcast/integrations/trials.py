@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from epochcast.encode import Others
 from epochcast.errors import InputError
 from epochcast.integrations.base import StopperOptions, harmless
+from epochcast.integrations.other_trials import OtherTrials
 from epochcast.metric import Metric
 from epochcast.stopping import Decision, Reason, Stopper
 
@@ -24,13 +27,14 @@ class Trials:
 
     A trial has to beat the best of the other trials so far: with `target="any"` every value that one of them has
     reached counts, with "final" only the last value of those that came to the horizon. `best` is a further value to
-    beat. Options are those of `epochcast.Stopper`, but a trial is checked about 20 times unless `check_every` is given.
-    `decisions` holds the newest decision on each trial. Why a trial is stopped is logged under "epochcast", at INFO
-    and once per trial; all other decisions at DEBUG.
+    beat. To a model that reads other runs, the other trials, running ones too, are the context of each, with their
+    configurations; `context=False` switches that off. Options are those of `epochcast.Stopper`, but a trial is checked
+    about 20 times unless `check_every` is given. `decisions` holds the newest decision on each trial. Why a trial is
+    stopped is logged under "epochcast", at INFO and once per trial; all other decisions at DEBUG.
     """
 
     def __init__(self, horizon: int, metric: Metric | str, **options: Unpack[StopperOptions]) -> None:
-        self._stoppers: dict[str, Stopper] = {}  # of trials that are not over
+        self._stoppers: dict[str, TrialStopper] = {}  # of trials that are not over
         self._last_steps: dict[str, float] = {}
         self._reached: dict[str, float] = {}  # what each trial offers to beat
         self._told: set[str] = set()  # of which it was logged why they are stopped
@@ -41,9 +45,17 @@ class Trials:
             options["forecaster"] = first.forecaster  # told once for all trials
         self._horizon, self._metric, self._options = horizon, metric, options
         self.metric, self._known_best = first.metric, first.best
+        self.others = OtherTrials(first.horizon, first.metric)
         self.decisions: dict[str, Decision] = {}
 
-    def check(self, trial: str, monitor: str, step_name: str, result: Mapping[str, Any]) -> bool:
+    def check(
+        self,
+        trial: str,
+        monitor: str,
+        step_name: str,
+        result: Mapping[str, Any],
+        config: Mapping[str, Any] | None = None,
+    ) -> bool:
         """Whether to stop a trial after a result, which holds its newest value and its step under these names.
 
         A name that is missing from the first result is a mistake and raises; later results may lack it.
@@ -54,10 +66,17 @@ class Trials:
                     known = sorted(key for key, item in result.items() if isinstance(item, (int, float)))
                     raise InputError(f"{name!r} is not reported; these names are: {', '.join(known) or 'none'}")
                 return False
-        decision = self.judge(trial, [(result[step_name], result[monitor])], self._best_of_others(trial))
+        seen = [(result[step_name], result[monitor])]
+        decision = self.judge(trial, seen, self._best_of_others(trial), config)
         return decision is not None and decision.stop
 
-    def judge(self, trial: str, seen: Iterable[tuple[float, float]], best: float | None) -> Decision | None:
+    def judge(
+        self,
+        trial: str,
+        seen: Iterable[tuple[float, float]],
+        best: float | None,
+        config: Mapping[str, Any] | None = None,
+    ) -> Decision | None:
         """The decision on a trial after what was seen of it, (step, value) each; what is known already is passed over.
 
         A decision to stop is kept. None if there is nothing to decide on, or if the forecast failed, which is logged.
@@ -67,9 +86,11 @@ class Trials:
             if verdict is not None and verdict.stop:
                 return verdict
             last_step = self._last_steps.get(trial, -1.0)
-            news = [self._update(trial, step, value, best) for step, value in seen if step > last_step]
-            if not news:
+            newer = [(step, value) for step, value in seen if step > last_step]
+            if not newer:
                 return verdict
+            self._prepare(trial, config)
+            news = [self._update(trial, step, value, best) for step, value in newer]
             # Between two questions several values may come, and the check may have fallen on one before the newest.
             verdict = next((decision for decision in reversed(news) if decision.reason is not Reason.NOT_DUE), news[-1])
             self.decisions[trial] = verdict
@@ -81,10 +102,18 @@ class Trials:
             return verdict
         return None
 
-    def _update(self, trial: str, step: float, value: float, best: float | None) -> Decision:
+    def _prepare(self, trial: str, config: Mapping[str, Any] | None) -> None:
+        """See to it that there is a stopper for the trial, which knows its configuration."""
         if trial not in self._stoppers:
-            self._stoppers[trial] = self._new_stopper()
+            self._stoppers[trial] = stopper = TrialStopper(self._horizon, self._metric, **self._options)
+            stopper.next_run(config=config)
+            stopper.among = partial(self.others.beside, trial)
+            if config is not None:
+                self.others.add(trial, [], config)
+
+    def _update(self, trial: str, step: float, value: float, best: float | None) -> Decision:
         stopper = self._stoppers[trial]
+        self.others.add(trial, [(step, value)])
         stopper.best = self.metric.best_of((best, self._known_best))
         decision = stopper.update(step, value)
         self._last_steps[trial] = step
@@ -96,9 +125,6 @@ class Trials:
     def _best_of_others(self, trial: str) -> float | None:
         return self.metric.best_of(value for other, value in self._reached.items() if other != trial)
 
-    def _new_stopper(self) -> Stopper:
-        return _quiet(Stopper(self._horizon, self._metric, **self._options))
-
     # --- state -----------------------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
@@ -106,14 +132,26 @@ class Trials:
         return {**vars(self), "_stoppers": {trial: stopper.to_json() for trial, stopper in self._stoppers.items()}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update({"_told": set(), **state})
+        # What the first states lacked comes first.
+        vars(self).update({"_told": set(), "others": OtherTrials(state["_horizon"], state["metric"]), **state})
         forecaster = self._options.get("forecaster")
-        self._stoppers = {
-            trial: _quiet(Stopper.from_json(text, forecaster)) for trial, text in state["_stoppers"].items()
-        }
+        self._stoppers = {trial: TrialStopper.from_json(text, forecaster) for trial, text in state["_stoppers"].items()}
+        for trial, stopper in self._stoppers.items():
+            stopper.among = partial(self.others.beside, trial)
 
 
-def _quiet(stopper: Stopper) -> Stopper:
-    """A stopper that leaves it to its search to tell what is news."""
-    stopper.news_level = logging.DEBUG
-    return stopper
+class TrialStopper(Stopper):
+    """The stopper of one trial, to which its search tells the other trials at each check.
+
+    It leaves it to the search, too, to tell what is news.
+    """
+
+    news_level = logging.DEBUG
+    among: Callable[[], Others | None] | None = None
+
+    @property
+    def _reads_anew(self) -> bool:
+        return True  # with other trials beside it, all that is known may have changed since the check before
+
+    def _among(self) -> Others | None:
+        return None if self.among is None else self.among()

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
 from epochcast.errors import InputError
 from epochcast.logs import limits
@@ -33,10 +34,19 @@ _METRICS = """
     SELECT run_uuid, key, step, CASE WHEN is_nan THEN NULL ELSE value END
     FROM metrics ORDER BY timestamp, rowid LIMIT ?
 """
+_PARAMS = "SELECT run_uuid, key, value FROM params ORDER BY run_uuid, key LIMIT ?"
 
 
-def parse(path: Path) -> list[tuple[str, Columns]]:
-    """The name and the numbers of each run that is not deleted, the oldest first.
+class Stored(NamedTuple):
+    """One run of a store."""
+
+    name: str
+    columns: Columns
+    params: dict[str, str]
+
+
+def parse(path: Path) -> list[Stored]:
+    """Each run that is not deleted, the oldest first.
 
     SQLite shows what was committed last, so a store that MLflow is writing to is read up to its last whole record.
     """
@@ -48,6 +58,7 @@ def parse(path: Path) -> list[tuple[str, Columns]]:
             _check_whole(path, store)
             names = _run_names(path, store)
             runs = {run_id: Columns(f"{path}, run {name}", rows_are_steps=True) for run_id, name in names.items()}
+            params = _params(store)
             for run_id, metric, step, value in _rows(path, store):
                 if run_id in runs:
                     runs[run_id].add(metric, step, value)
@@ -60,7 +71,7 @@ def parse(path: Path) -> list[tuple[str, Columns]]:
         raise InputError(f"{path} cannot be read as an SQLite store: {reason}") from None
     except UnicodeDecodeError:  # in SQLite's own message, which quotes the damaged schema
         raise InputError(f"{path} cannot be read as an SQLite store: its schema is damaged") from None
-    return [(names[run_id], columns) for run_id, columns in runs.items()]
+    return [Stored(names[run_id], columns, params.get(run_id, {})) for run_id, columns in runs.items()]
 
 
 def _open(path: Path) -> sqlite3.Connection:
@@ -106,6 +117,19 @@ def _run_names(path: Path, store: sqlite3.Connection) -> dict[str, str]:
     return {run_id: name if shared[name] == 1 else f"{name} ({run_id[:_SHORT_ID]})" for run_id, name in names.items()}
 
 
+def _params(store: sqlite3.Connection) -> dict[str, dict[str, str]]:
+    """The parameters of each run, by its id; none where the store keeps none that can be read."""
+    found = store.execute("SELECT type FROM sqlite_master WHERE name = 'params'").fetchone()
+    columns = {row[1] for row in store.execute("PRAGMA table_info(params)")}
+    if found != ("table",) or not columns >= {"run_uuid", "key", "value"}:
+        return {}
+    params: dict[str, dict[str, str]] = {}
+    for run_id, name, value in store.execute(_PARAMS, (limits.MAX_ROWS,)):
+        if isinstance(name, str) and isinstance(value, str):
+            params.setdefault(str(run_id), {})[name] = value
+    return params
+
+
 def _rows(path: Path, store: sqlite3.Connection) -> Iterator[tuple[str, str, float, float]]:
     """Run, metric, step and value of each row, in the order in which they were logged."""
     for count, (run_id, metric, step, value) in enumerate(store.execute(_METRICS, (limits.MAX_ROWS + 1,)), start=1):
@@ -122,3 +146,13 @@ def _as_logged(value: float | None) -> float:
     if value is None:
         return math.nan
     return math.copysign(math.inf, value) if abs(value) >= sys.float_info.max else value
+
+
+def value_of(text: str) -> float | str | bool:
+    """A parameter, all of which are kept as texts, as the number or truth value that it reads as."""
+    if text in ("True", "False"):
+        return text == "True"
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epochcast.curve import Curves
 from epochcast.distributions import Array, Mixture
 from epochcast.errors import WeightsError
 from epochcast.features.codec import Codec, DecoderInputs, Suggested
@@ -32,9 +32,10 @@ _OUTPUTS = ["raw", "of_suggestions", "means", "spreads"]
 _BEYOND = 0.5  # of the range that the context's configurations have
 _KEPT = 4  # contexts whose runs stay read
 _FEATURES = {"now": NOW_FEATURES, "then": THEN_FEATURES, "overall": OVERALL_FEATURES, "features": RUN_FEATURES}
-_CHUNK_TOKENS = 2048
+_MOST_BYTES = 1 << 26  # of states of runs that stay read
 _CHUNK_PAIRS = 1 << 15  # of a queried step and another run, answered at once
 
+Plan = tuple[float, Schedule | None, float]  # horizon, learning rates and kind
 Key = tuple[int, float, Schedule | None, float]
 
 
@@ -79,6 +80,8 @@ class ContextReader:
                     )
         self._summarising, self._answering = summarising, answering
         self._readings: dict[Key, _Reading] = {}
+        self._runs: dict[Any, OtherRuns] = {}  # one each, by all that was read of it; the least recently used first
+        self._bytes = 0
         self._configured: _Configured | None = None
 
     def answer(
@@ -132,7 +135,7 @@ class ContextReader:
     def _reading(self, network: Reader, question: Question) -> _Reading:
         context = question.context
         assert context is not None
-        key = (id(context), question.horizon, question.schedule, float(question.kinds[0]))
+        key = (id(context), *_plan_of(question))
         if key not in self._readings:
             while len(self._readings) >= _KEPT:
                 del self._readings[next(iter(self._readings))]
@@ -140,42 +143,47 @@ class ContextReader:
         return self._readings[key]
 
     def _read(self, network: Reader, question: Question, context: Context) -> OtherRuns:
-        """All runs of a context, in groups that were planned alike."""
-        parts, order = [], []
-        for horizon in np.unique(context.horizons):
-            rows = np.flatnonzero(context.horizons == horizon)
-            longest = int(context.runs.lengths[rows].max()) + 2
-            size = max(_CHUNK_TOKENS // longest, 1)
-            for start in range(0, len(rows), size):
-                some = rows[start : start + size]
-                parts.append(self._part(network, question, context, some, float(horizon)))
-                order.append(some)
-        whole = OtherRuns.together(parts)
-        return whole[np.argsort(np.concatenate(order))]
+        """All runs of a context; from one context to the next most of them stay as they were."""
+        return OtherRuns.together([self._run(network, question, context, i) for i in range(len(context))])
 
-    def _part(
-        self, network: Reader, question: Question, context: Context, rows: NDArray[np.intp], horizon: float
-    ) -> OtherRuns:
-        runs = context.runs[rows]
-        width = int(runs.lengths.max())
+    def _run(self, network: Reader, question: Question, context: Context, i: int) -> OtherRuns:
+        """One run of a context, read at most once. Runs read together would differ in their last digits."""
+        seen = slice(int(context.runs.lengths[i]))
+        steps, values = context.runs.steps[i : i + 1, seen], context.runs.values[i : i + 1, seen]
+        planned = float(context.horizons[i])
+        before = None if context.untrained is None else context.untrained[i : i + 1]
+        told = b"" if before is None else before.tobytes()
+        key = (*_plan_of(question), planned, steps.tobytes(), values.tobytes(), told)
+        if key in self._runs:
+            self._runs[key] = self._runs.pop(key)  # the newest, now
+            return self._runs[key]
         own = Question(
-            replace(runs, steps=runs.steps[:, :width], values=runs.values[:, :width]),
-            np.full((len(rows), 1), horizon),
-            horizon,
-            np.full(len(rows), question.kinds[0]),
-            untrained=None if context.untrained is None else context.untrained[rows],
-            schedule=question.schedule if horizon == question.horizon else None,
+            Curves(steps, values, context.runs.lengths[i : i + 1]),
+            np.full((1, 1), planned),
+            planned,
+            np.full(1, question.kinds[0]),
+            untrained=before,
+            schedule=question.schedule if planned == question.horizon else None,
         )
         asked, answer, states = network.read_finished(own, AHEAD)
         scale = network.codec.scale_of(question)
         ahead, doubt = moments(answer.log_weights, answer.means, answer.log_scales)
         read = network.codec.runs(own)
-        at = np.arange(len(rows)), read.lengths
-        return OtherRuns(
+        newest = np.arange(1), read.lengths
+        self._runs[key] = OtherRuns(
             scale * question.horizon, scale * read.steps, read.values, asked.whole.unit[:, 1:], read.lengths,
-            np.full(len(rows), scale * horizon), states, ahead[at], doubt[at],
-            np.empty((len(rows), 0)), np.empty(0, dtype=np.bool_),
+            np.full(1, scale * planned), states, ahead[newest], doubt[newest],
+            np.empty((1, 0)), np.empty(0, dtype=np.bool_),
         )  # fmt: skip
+        self._bytes += states.nbytes
+        while self._bytes > _MOST_BYTES and len(self._runs) > 1:
+            self._bytes -= self._runs.pop(next(iter(self._runs))).states.nbytes
+        return self._runs[key]
+
+
+def _plan_of(question: Question) -> Plan:
+    """What the other runs are read for, beside themselves."""
+    return question.horizon, question.schedule, float(question.kinds[0])
 
 
 def _by_context(columns: Array, categories: NDArray[np.bool_], count: int) -> Array:

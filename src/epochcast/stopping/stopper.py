@@ -1,4 +1,4 @@
-"""Rules that end hopeless runs of a search: `Stopper` by forecasts, `Patience` by stagnation, `NoStopping` never."""
+"""`Stopper`: the rule that ends hopeless runs of a search by their forecasts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from numpy.typing import ArrayLike
 
-from epochcast.checks import count, flag, not_negative, number, shown
+from epochcast.checks import count, flag, number, shown
 from epochcast.encode import Others, RunsLike, seen_of
 from epochcast.errors import ConfigError, EpochcastError, InputError
 from epochcast.forecast import Forecast
@@ -50,10 +50,10 @@ class Stopper(Search):
         horizon: The step at which every run is planned to end.
         metric: What is measured: a name or a [`Metric`][epochcast.Metric].
         confidence: A run is stopped when its chance to beat the best is at most 1 - `confidence`.
-        min_steps: No run is stopped before so many of its values were seen,
+        min_steps: No run is stopped before so many of its values were seen, by default 4.
         check_every: Every how many values a run is checked.
         best: A value to beat that is known before the search.
-        min_share: nor before it has come to this share of its horizon.
+        min_share: No run is stopped before it has come to this share of its horizon, by default a tenth.
         cutoffs: Check once at each of these shares of the horizon, in place of `check_every`.
         target: What counts of a run: `"any"` of its values to come, or its `"final"` one.
         goal: A fixed value to beat in place of the best.
@@ -203,17 +203,20 @@ class Stopper(Search):
         return self._forecaster
 
     def set_schedule(self, schedule: ScheduleLike | None) -> None:
-        """How the learning rate goes in the runs to come, or that nothing is known of it.
+        """How the learning rate goes in the runs to come.
 
-        A schedule that cannot be that of a run up to the horizon is refused here.
+        Args:
+            schedule: As for [`Forecaster`][epochcast.Forecaster]; None where nothing is known.
+
+        Raises:
+            InputError: If it cannot be that of a run up to the horizon.
         """
         self._forecaster = self._checked_forecaster(self.forecaster.with_schedule(schedule))
 
     def _checked_forecaster(self, forecaster: Forecaster) -> Forecaster:
-        if not isinstance(forecaster, Forecaster):
-            raise InputError(f"forecaster={shown(forecaster)} must be a Forecaster, such as Forecaster('stream')")
-        if forecaster.schedule is not None:
-            forecaster.schedule.check(self.horizon)
+        schedule = _a_forecaster(forecaster).schedule
+        if schedule is not None:
+            schedule.check(self.horizon)
         return forecaster
 
     # --- the run under way ---------------------------------------------------------------------------------------
@@ -274,10 +277,8 @@ class Stopper(Search):
         """
         if self._forecast is not None and self._forecast_of == len(self._values):
             return self._forecast
-        if self._others is None and self._earlier.runs and self._learns:
-            self._others = others_of(self._earlier.runs, self.metric, self.horizon)
-        known: dict[str, Any] = {"others": self._others}
-        if self.check_every > 1 or self.cutoffs is not None:
+        known: dict[str, Any] = {"others": self._among() if self._learns else None}
+        if self._reads_anew:
             seen = seen_of(self._values, self._steps, self.metric, config=self._config)
             self._forecast = self.forecaster.forecast_seen(seen, self.horizon, self.metric, **known)
         else:
@@ -288,6 +289,17 @@ class Stopper(Search):
         self._forecast_of = len(self._values)
         assert self._forecast is not None
         return self._forecast
+
+    @property
+    def _reads_anew(self) -> bool:
+        """Whether all values of a run are read at each check, rather than each value once."""
+        return self.check_every > 1 or self.cutoffs is not None
+
+    def _among(self) -> Others | None:
+        """The runs before, as context of the one under way."""
+        if self._others is None and self._earlier.runs:
+            self._others = others_of(self._earlier.runs, self.metric, self.horizon)
+        return self._others
 
     def _imputed(self) -> float | None:
         try:
@@ -326,12 +338,23 @@ class Stopper(Search):
 
     @classmethod
     def from_json(cls, text: str, forecaster: Forecaster | None = None) -> Self:
-        """A stopper from what `to_json` returned; a model that does not ship must be given again."""
+        """A stopper from its saved state, which goes on as if nothing had happened.
+
+        Args:
+            text: What `to_json` returned.
+            forecaster: The one it had; only a model that does not ship must be given again.
+
+        Returns:
+            The stopper.
+
+        Raises:
+            ConfigError: If the text is not a stopper's state, or the forecaster is another.
+        """
         state = parsed(text, cls.rule)
         model = model_name_of(state.get("model"), state["version"])
         if forecaster is None:
             forecaster = model.load()
-        elif not model.is_of(forecaster):
+        elif not model.is_of(_a_forecaster(forecaster)):
             raise ConfigError(f"the saved stopper forecasts with {model}, not with {ModelName.of(forecaster)}")
         return cls._restored(state, forecaster=forecaster)
 
@@ -341,6 +364,12 @@ class Stopper(Search):
         self.guarantee = None if given is None else guarantee_of(given)
         self._config = config_of(state.get("config"))
         self._earlier = Earlier.from_list(state.get("earlier", []), self.horizon, self.metric)
+
+
+def _a_forecaster(item: Any) -> Forecaster:
+    if not isinstance(item, Forecaster):
+        raise InputError(f"forecaster={shown(item)} must be a Forecaster, such as Forecaster('stream')")
+    return item
 
 
 @cache
@@ -360,36 +389,3 @@ def _shares(cutoffs: Sequence[float], check_every: int) -> list[float]:
     if not shares or not all(0.0 < share < 1.0 for share in shares):
         raise InputError(f"cutoffs={shown(cutoffs)} must be shares of the horizon between 0 and 1, both excluded")
     return sorted(shares)
-
-
-class Patience(Search):
-    """Stops a run after `k` values in a row that do not improve on its own best value by more than `min_delta`."""
-
-    rule = "patience"
-    _settings = (*Search._settings, "k", "min_delta")
-
-    def __init__(self, k: int, horizon: int, metric: Metric | str, *, min_delta: float = 0.0, **options: Any) -> None:
-        self.k, self.min_delta = count(k, "k"), not_negative(min_delta, "min_delta")
-        super().__init__(horizon, metric, **options)
-
-    def _judge(self, step: float) -> Decision:
-        return self._decision(step, Reason.NO_PROGRESS if self._values_without_gain() >= self.k else Reason.PROGRESSING)
-
-    def _values_without_gain(self) -> int:
-        sign = self.metric.sign
-        record, waited = -math.inf, 0
-        for value in self._values:
-            if sign * value > record + self.min_delta:
-                record, waited = sign * value, 0
-            else:
-                waited += 1
-        return waited
-
-
-class NoStopping(Search):
-    """Lets every run finish: what other rules are measured against."""
-
-    rule = "no_stopping"
-
-    def _judge(self, step: float) -> Decision:
-        return self._decision(step, Reason.NEVER)

@@ -8,19 +8,22 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from epochcast.checks import count, finite
+from epochcast.checks import count, finite, flag
 from epochcast.curve import Array, Curves, check_horizon
-from epochcast.encode import seen_of
+from epochcast.encode import Others, seen_of
 from epochcast.errors import EpochcastError, InputError, StrongContradictionWarning
 from epochcast.forecaster import Forecaster
-from epochcast.logs import Findings, Run
+from epochcast.logs import Findings
+from epochcast.logs import Run as LoggedRun
 from epochcast.logs.growing import GrowingLogs
 from epochcast.logs.run import list_names, shown
 from epochcast.metric import Metric, as_metric
 from epochcast.question import Recollection
+from epochcast.run import Run
 from epochcast.runtime.recall import MOST_BYTES
 from epochcast.stopping.decision import (
     COVERAGE,
@@ -32,15 +35,14 @@ from epochcast.stopping.decision import (
     too_early,
 )
 from epochcast.watch.chance import asked_steps, draws, next_place, shared_part
+from epochcast.watch.company import Company
 from epochcast.watch.snapshot import Row, Snapshot, Verdict
 from epochcast.watch.watched import Group, Watched
 
 _LEVELS = (0.5, 0.5 - COVERAGE / 2, 0.5 + COVERAGE / 2)
-_VERDICTS = {
-    Reason.LEADING: Verdict.LEADING,
-    Reason.PROMISING: Verdict.RUNNING,
-    Reason.UNLIKELY: Verdict.HOPELESS,
-}
+_REASONS = {Verdict.FINISHED: Reason.FINISHED, Verdict.DIVERGED: Reason.NON_FINITE}  # of verdicts without a forecast
+# Whatever else is said of a run that goes on, it is running.
+_VERDICTS: dict[Reason | None, Verdict] = {Reason.LEADING: Verdict.LEADING, Reason.UNLIKELY: Verdict.HOPELESS}
 
 
 READING, FORECASTING = "reading logs", "forecasting runs"  # what a look does
@@ -53,8 +55,10 @@ class Watcher:
     `monitor` is the name under which the metric is logged, `metric` says what it measures. A run leads if it has the
     best value so far; it is hopeless if the chance that the best value it will reach up to the horizon beats the best
     of the other runs so far is at most 1 - `confidence`, but not before it has `min_steps` values and has come to
-    `min_share` of the horizon. `best` is a further value to beat, known from elsewhere. Of runs that may grow, up to
-    `most_bytes` are kept in memory, so that only their new values cost anything at the next look.
+    `min_share` of the horizon. `best` is a further value to beat, known from elsewhere. To a model that reads other
+    runs, all runs are the context of each, with the configurations that their loggers have left; `alone` switches that
+    off. Of runs that may grow, up to `most_bytes` are kept in memory, so that only their new values cost anything at
+    the next look.
     """
 
     def __init__(
@@ -71,6 +75,7 @@ class Watcher:
         step_column: str | None = None,
         forecaster: Forecaster | None = None,
         most_bytes: int = MOST_BYTES,
+        alone: bool = False,
     ) -> None:
         self.metric = as_metric(metric)
         check_horizon(Curves.of([]), horizon)
@@ -87,9 +92,18 @@ class Watcher:
         self.logs = GrowingLogs(root, step_column=step_column)
         self.runs_forecast = 0  # so far, each time counted
         self._forecaster = forecaster
+        self._alone = flag(alone, "alone")
+        self._company: Company | None = None  # of a model that reads other runs
         self._recollection: Recollection | None = None
         self._findings = Findings(self.logs.root)
         self._watched: dict[tuple[Path, str], Watched] = {}
+
+    @property
+    def forecaster(self) -> Forecaster:
+        """What the runs are forecast with."""
+        if self._forecaster is None:
+            self._forecaster = Forecaster()
+        return self._forecaster
 
     def refresh(self, tell: Tell | None = None) -> Snapshot:
         """Read and forecast what has changed, and judge every run anew.
@@ -118,43 +132,62 @@ class Watcher:
 
     # --- forecasts -----------------------------------------------------------------------------------------------
 
-    def _remembered(self, run: Run) -> Watched:
+    def _remembered(self, run: LoggedRun) -> Watched:
         known, series = self._watched.get((run.path, run.name)), run.metrics[self.monitor]
         return known if known is not None and known.holds(series) else Watched.of(run, series, self.metric)
 
     def _forecast_all(self, open_runs: list[Watched], advance: Callable[[int, int], None]) -> None:
-        """Forecast those of the open runs that have changed."""
+        """Forecast those of the open runs that have changed, or all where what is known beside them has."""
         if self._recollection is not None:
             self._recollection.forget_all_but({run.key for run in open_runs})
+        if open_runs and self._company_has_changed():
+            for run in open_runs:
+                run.group = None
         changed = [run for run in open_runs if run.group is None]
         if not changed:
             return
-        if self._forecaster is None:
-            self._forecaster = Forecaster()
+        advance(0, len(changed))  # the runs are known now, if not yet what becomes of them
         if self._recollection is None:
-            self._recollection = self._forecaster.engine.for_many_runs(self.most_bytes)
+            self._recollection = self.forecaster.engine.for_many_runs(self.most_bytes)
         done = 0
-        for place, group in _groups(changed, self._recollection.batch, self.horizon):
-            self._forecast(group, asked_steps(place, self.horizon), self._forecaster)
-            done += len(group)
-            advance(done, len(changed))
+        for alike, others in [(changed, None)] if self._company is None else self._company.parts(changed):
+            for place, group in _groups(alike, self._recollection.batch, self.horizon):
+                self._forecast(group, asked_steps(place, self.horizon), self.forecaster, others)
+                done += len(group)
+                advance(done, len(changed))
 
-    def _forecast(self, runs: list[Watched], at: Array, forecaster: Forecaster) -> None:
+    def _company_has_changed(self) -> bool:
+        """Whether other runs are read, and have changed since the last look."""
+        engine = self.forecaster.engine
+        if self._alone or "context" not in engine.reads:
+            return False
+        if self._company is None:
+            self._company = Company(self.metric, self.horizon, engine.most_values)
+        self._company.forget_all_but(self._watched)
+        return self._company.gather(self._watched.values())
+
+    def _forecast(self, runs: list[Watched], at: Array, forecaster: Forecaster, others: Others | None) -> None:
         """Forecast runs in one call; if that fails one by one, so that a bad one does not hide the others."""
-        values, steps = [run.values for run in runs], [run.steps for run in runs]
+        values: Any = [run.values for run in runs]
+        steps: Any = [run.steps for run in runs]
+        if self._company is not None:
+            configs = map(self._company.config_of, runs)
+            values, steps = [Run(*known) for known in zip(values, steps, configs, strict=True)], None
         assert self._recollection is not None
         engine = self._recollection.about([run.key for run in runs])
         try:
             with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):  # checked below
                 warnings.simplefilter("ignore", StrongContradictionWarning)  # it was noted when the run was read
                 seen = seen_of(values, steps, self.metric)
-                forecast = forecaster.forecast_seen(seen, self.horizon, self.metric, at=at, engine=engine)
+                forecast = forecaster.forecast_seen(
+                    seen, self.horizon, self.metric, at=at, engine=engine, others=others
+                )
         except EpochcastError as error:
             if len(runs) == 1:
                 runs[0].error = str(error)
                 return
             for run in runs:
-                self._forecast([run], at, forecaster)
+                self._forecast([run], at, forecaster, others)
             return
         with np.errstate(over="ignore", invalid="ignore"):
             shared = shared_part(forecast.normalised.variance())
@@ -174,15 +207,16 @@ class Watcher:
         rivals = self._rivals(bests)
         chances = self._chances(runs, rivals)
         for run, best, rival, chance in zip(runs, bests, rivals, chances, strict=True):
-            verdict, final = run.fixed_verdict(self.horizon), None
-            if verdict is None and run.group is not None:
-                verdict = self._verdict(run, best, rival, chance)
+            fixed, final = run.fixed_verdict(self.horizon), None
+            reason = None if fixed is None else _REASONS.get(fixed)
+            if fixed is None and run.group is not None:
+                reason = self._reason(run, best, rival, chance)
                 median, low, high = run.group.finals[run.position].tolist()
                 final = (median, low, high)
             yield Row(
                 name=run.run.name,
                 path=run.run.path,
-                verdict=verdict or Verdict.RUNNING,
+                verdict=fixed or _VERDICTS.get(reason, Verdict.RUNNING),
                 step=float(run.series.steps[-1]) if len(run.series.steps) else None,
                 value=float(run.series.values[-1]) if len(run.series.steps) else None,
                 best=best,
@@ -190,15 +224,18 @@ class Watcher:
                 probability=chance if final else None,
                 note=run.error,
                 log_notes=run.run.notes,
+                rival=rival,
+                reason=reason,
+                series=run.series,
             )
 
-    def _verdict(self, run: Watched, best: float | None, rival: float | None, chance: float | None) -> Verdict:
-        """The verdict on a run that goes on."""
+    def _reason(self, run: Watched, best: float | None, rival: float | None, chance: float | None) -> Reason:
+        """Why a run should go on, or why not."""
         if chance is None or best is None or rival is None:
-            return Verdict.RUNNING
-        verdict = _VERDICTS[reason_for(chance, self.metric.better(best, rival), self.confidence)]
+            return Reason.NO_TARGET
+        reason = reason_for(chance, self.metric.better(best, rival), self.confidence)
         young = too_early(len(run.values), float(run.steps[-1]), self.horizon, self.min_steps, self.min_share)
-        return Verdict.RUNNING if verdict is Verdict.HOPELESS and young else verdict
+        return Reason.WARM_UP if reason is Reason.UNLIKELY and young else reason
 
     def _rivals(self, bests: list[float | None]) -> list[float | None]:
         """For each run, the best value of the others."""
