@@ -1,8 +1,8 @@
 """Configurations as columns of numbers (`Columns`): any names, in any order, with gaps.
 
 Nested mappings are flattened, with dots between the names. A column of text, of truth values, or of both numbers and
-text, is one of categories; a column of numbers is scaled to [0, 1] over all rows. It is on a logarithmic scale where
-`Space` says so, or, where that says nothing, if
+text, is one of categories; a column of numbers is scaled to [0, 1] over the rows that it is learned
+from. It is on a logarithmic scale where `Space` says so, or, where that says nothing, if
 
 - all its values are positive,
 - the largest is at least 10 times the smallest, and
@@ -30,6 +30,7 @@ from epochcast.space import Scale, Space
 
 MOST_COLUMNS = 16
 _LOG_FROM = 10.0  # the largest value as a multiple of the smallest, from which on a scale may be logarithmic
+_BEYOND = 0.5  # how far beyond [0, 1] a number is still told from others
 _MOST_NESTED = 8  # mappings within mappings; what lies deeper is missing
 
 Entry = float | str | bool
@@ -39,13 +40,18 @@ Entry = float | str | bool
 class Columns:
     """What can be read of configurations, one row each."""
 
-    values: Array  # [row, column]: numbers in [0, 1], codes 0, 1, 2, ... of categories, NaN where missing
+    values: Array  # [row, column]: numbers about [0, 1], codes 0, 1, 2, ... of categories, NaN where missing
     categorical: Mask  # [column]
     names: tuple[str, ...]  # [column], sorted
 
 
-def columns_of(configs: Sequence[Mapping[str, Any] | None], space: Space | None = None) -> Columns:
+def columns_of(
+    configs: Sequence[Mapping[str, Any] | None], space: Space | None = None, learned_from: int | None = None
+) -> Columns:
     """The columns of all configurations that are to be compared: those of the context first, then those asked about.
+
+    Which columns there are, and on which scale, is learned from the first rows, all of them if nothing is said: what
+    is asked about beside a context must not change how others are read.
 
     >>> columns = columns_of([{"lr": 0.1, "optimizer": "sgd"}, {"lr": 0.001, "optimizer": "adam"}, {"lr": 0.01}, None])
     >>> columns.names, columns.categorical.tolist()
@@ -54,12 +60,13 @@ def columns_of(configs: Sequence[Mapping[str, Any] | None], space: Space | None 
     [[1.0, 1.0], [0.0, 0.0], [0.5, nan], [nan, nan]]
     """
     rows = [{} if config is None else dict(entries_of(config)) for config in configs]
+    count = len(rows) if learned_from is None else learned_from
     made = {}
-    for name in sorted({name for row in rows for name in row}):
-        column = _column([row.get(name) for row in rows], None if space is None else space.scale_of(name))
-        if _varies(column[0]):
+    for name in sorted({name for row in rows[:count] for name in row}):
+        column = _column([row.get(name) for row in rows], None if space is None else space.scale_of(name), count)
+        if _varies(column[0][:count]):
             made[name] = column
-    most_known = sorted(made, key=lambda name: (np.isnan(made[name][0]).sum(), name))[:MOST_COLUMNS]
+    most_known = sorted(made, key=lambda name: (np.isnan(made[name][0][:count]).sum(), name))[:MOST_COLUMNS]
     names = tuple(sorted(most_known))
     values = np.stack([made[name][0] for name in names], axis=1) if names else np.empty((len(rows), 0))
     return Columns(values, np.array([made[name][1] for name in names], dtype=np.bool_), names)
@@ -95,16 +102,17 @@ def _entry(value: Any) -> Entry | None:
     return number if math.isfinite(number) else None
 
 
-def _column(entries: list[Entry | None], scale: Scale | None) -> tuple[Array, bool]:
-    """A column and whether it is one of categories."""
-    known = [entry for entry in entries if entry is not None]
+def _column(entries: list[Entry | None], scale: Scale | None, count: int) -> tuple[Array, bool]:
+    """A column and whether it is one of categories, by its first `count` entries."""
+    known = [entry for entry in entries[:count] if entry is not None]
     plain = not any(isinstance(entry, (bool, str)) for entry in known)
     if scale == "category" or (scale is None and not plain):
         return _codes(entries), True
     numbers = np.array([math.nan if entry is None or isinstance(entry, (bool, str)) else entry for entry in entries])
-    if np.isfinite(numbers).any() and (scale == "log" or (scale is None and _is_logarithmic(numbers))):
-        numbers = _logarithms(numbers)
-    return _scaled(numbers), False
+    learned = numbers[:count]
+    if np.isfinite(learned).any() and (scale == "log" or (scale is None and _is_logarithmic(learned))):
+        numbers = _logarithms(numbers, learned)
+    return np.clip(_scaled(numbers, numbers[:count]), -_BEYOND, 1.0 + _BEYOND), False
 
 
 def _codes(entries: list[Entry | None]) -> Array:
@@ -124,11 +132,11 @@ def _is_logarithmic(numbers: Array) -> bool:
 
 def _off_the_middle(values: Array) -> float:
     """How far the mean lies from the middle of the range."""
-    return abs(float(_scaled(values).mean()) - 0.5)
+    return abs(float(_scaled(values, values).mean()) - 0.5)
 
 
-def _logarithms(numbers: Array) -> Array:
-    positive = numbers[numbers > 0.0]
+def _logarithms(numbers: Array, learned: Array) -> Array:
+    positive = learned[learned > 0.0]
     if len(positive) == 0:
         return numbers
     least = math.log(float(positive.min()))
@@ -137,13 +145,14 @@ def _logarithms(numbers: Array) -> Array:
     return np.where(numbers <= 0.0, least - math.log(_LOG_FROM), logs)
 
 
-def _scaled(numbers: Array) -> Array:
-    """Numbers from the smallest, 0, to the largest, 1."""
-    if not _varies(numbers):
+def _scaled(numbers: Array, learned: Array) -> Array:
+    """Numbers from the smallest that was learned from, 0, to the largest, 1."""
+    if not _varies(learned):
         return numbers
-    size = 1.0 if np.nanmax(np.abs(numbers)) < 1.0 else 0.5  # the range of the largest floats is no float
-    low, high = size * np.nanmin(numbers), size * np.nanmax(numbers)
-    return np.asarray((size * numbers - low) / (high - low))
+    size = 1.0 if np.nanmax(np.abs(learned)) < 1.0 else 0.5  # the range of the largest floats is no float
+    low, high = size * np.nanmin(learned), size * np.nanmax(learned)
+    with np.errstate(over="ignore"):
+        return np.asarray((size * numbers - low) / (high - low))
 
 
 def _varies(column: Array) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -29,7 +28,6 @@ from epochcast.question import Context, Question
 from epochcast.schedule import Schedule
 
 _OUTPUTS = ["raw", "of_suggestions", "means", "spreads"]
-_BEYOND = 0.5  # of the range that the context's configurations have
 _KEPT = 4  # contexts whose runs stay read
 _FEATURES = {"now": NOW_FEATURES, "then": THEN_FEATURES, "overall": OVERALL_FEATURES, "features": RUN_FEATURES}
 _MOST_BYTES = 1 << 26  # of states of runs that stay read
@@ -124,12 +122,11 @@ class ContextReader:
             return known
         context, count = reading.context, len(question)
         configs = [*(context.configs or (None,) * len(context)), *(question.configs or (None,) * count)]
-        table = columns_of(configs, context.space)
-        columns = _by_context(table.values, table.categorical, len(context))
-        others = replace(reading.others, columns=columns[: len(context)], categories=table.categorical)
+        table = columns_of(configs, context.space, learned_from=len(context))
+        others = replace(reading.others, columns=table.values[: len(context)], categories=table.categorical)
         feed = {"states": others.newest_state[None], "features": others.run_features[None].astype(np.float32)}
         summaries = self._summarising.run(["summaries"], feed)[0]
-        self._configured = _Configured(reading, question.configs, others, columns[len(context) :], summaries)
+        self._configured = _Configured(reading, question.configs, others, table.values[len(context) :], summaries)
         return self._configured
 
     def _reading(self, network: Reader, question: Question) -> _Reading:
@@ -184,13 +181,3 @@ class ContextReader:
 def _plan_of(question: Question) -> Plan:
     """What the other runs are read for, beside themselves."""
     return question.horizon, question.schedule, float(question.kinds[0])
-
-
-def _by_context(columns: Array, categories: NDArray[np.bool_], count: int) -> Array:
-    """Configurations scaled by the first `count` rows, those of the context: a batch must answer as its runs alone."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # columns that no run of the context knows
-        low, high = np.nanmin(columns[:count], axis=0), np.nanmax(columns[:count], axis=0)
-    span = np.where(high > low, high - low, 1.0)
-    scaled = np.clip((columns - low) / span, -_BEYOND, 1.0 + _BEYOND)
-    return np.where(categories, columns, scaled)
