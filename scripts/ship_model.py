@@ -11,11 +11,40 @@ import json
 from datetime import date
 from pathlib import Path
 
+import numpy as np
+
 from epochcast.experiments.prior.scores import evaluate, row
 from epochcast.nn.export import export
 from epochcast.nn.trainer import Trainer
 from epochcast.runtime.networks import load_network
-from epochcast.runtime.weights import FOLDER
+from epochcast.runtime.weights import FOLDER, context_graphs, read_safetensors
+
+
+def card_with_context(trainer: Trainer, shipped: dict[str, object], about: str, version: int) -> dict[str, object]:
+    """The card of a model that ships already, which has learned to read other runs: alone it answers as before."""
+    config, network = trainer.config, trainer.objective.network
+    return {
+        **shipped,
+        "about": about,
+        "version": version,
+        "date": date.today().isoformat(),
+        "weights": sum(p.numel() for p in network.parameters()),
+        "context": {
+            "weights": sum(p.numel() for p in network.parameters() if p.requires_grad),
+            "recipe": f"width {config.model.context}, {config.model.context_layers} layers over other runs, "
+            f"{config.optimizer}, batch {config.batch}",
+            "lessons": trainer.step * config.batch,
+            "minutes": round(trainer.seconds / 60),
+        },
+    }
+
+
+def check_alone(trainer: Trainer, name: str) -> None:
+    """Raise if a model that learned to read other runs would not answer as before without them."""
+    before, _ = read_safetensors(FOLDER / f"{name}.safetensors")
+    for key, weight in trainer.objective.network.state_dict().items():
+        if not key.startswith("context.") and not np.array_equal(before[key], weight.numpy()):
+            raise SystemExit(f"{key} is not that of the {name} that ships; train it from those weights")
 
 
 def card_of(trainer: Trainer, graph: Path, about: str, curves: int, version: int) -> dict[str, object]:
@@ -48,14 +77,20 @@ def main() -> None:
     parser.add_argument("--curves", type=int, default=10_000)
     arguments = parser.parse_args()
     trainer = Trainer.resume(arguments.checkpoint)
-    files = export(trainer, FOLDER, arguments.name)
+    reads_context = trainer.config.model.context > 0
+    if reads_context:
+        check_alone(trainer, arguments.name)
+    weights, graph = export(trainer, FOLDER, arguments.name)
+    files = [weights, graph, *(context_graphs(graph) if reads_context else ())]
     path = FOLDER / "registry.json"
     registry = json.loads(path.read_text()) if path.exists() else {"default": arguments.name, "models": {}}
     shipped = registry["models"].get(arguments.name, {"card": {}})["card"]
     version = shipped.get("version", 0) + 1
     entry = {
         "sha256": {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files},
-        "card": card_of(trainer, files[1], arguments.about, arguments.curves, version),
+        "card": card_with_context(trainer, shipped, arguments.about, version)
+        if reads_context
+        else card_of(trainer, graph, arguments.about, arguments.curves, version),
     }
     registry["models"][arguments.name] = entry
     path.write_text(json.dumps(registry, indent=2) + "\n")
