@@ -21,6 +21,7 @@ from epochcast.forecaster import Forecaster, Stream, forecast
 from epochcast.metric import Metric, metric_names
 from epochcast.run import Run
 from epochcast.runtime.weights import models
+from epochcast.search import FreezeThaw
 from epochcast.space import Space
 from epochcast.stopping import Decision, NoStopping, Patience, Reason, Stopper
 
@@ -31,6 +32,7 @@ __all__ = [
     "EpochcastError",
     "Forecast",
     "Forecaster",
+    "FreezeThaw",
     "Metric",
     "NoStopping",
     "Patience",
