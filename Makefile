@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 2
 
-.PHONY: demo test test-slow test-lowest test-python fuzz lint bench experiments clean
+.PHONY: demo test test-slow test-lowest test-python test-package docs fuzz lint bench bench-web experiments clean
 
 .venv/core: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -33,6 +33,16 @@ test-lowest:
 test-python:
 	$(PYTHON) scripts/test_versions.py 3.10 3.12 3.13
 
+# the wheel in an empty environment of each Python that is installed, and the tests of the unpacked sdist
+test-package: .venv/dev
+	$(BIN)/python scripts/try_package.py 3.10 3.11 3.12 3.13
+	$(BIN)/python scripts/try_package.py --sdist 3.11
+
+# strictly: a warning fails; the site is then in site/
+docs: .venv/dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --clean
+	$(BIN)/python scripts/check_site.py site
+
 fuzz: .venv/dev
 	$(BIN)/python fuzz/forecasts.py --count 20000 --seed 0
 	$(BIN)/python fuzz/stoppers.py --states 70000 --stoppers 10000 --seed 0
@@ -45,7 +55,12 @@ lint: .venv/dev
 	$(BIN)/lint-imports
 
 bench: .venv/dev
-	$(BIN)/python benchmarks/run.py --out docs/benchmarks.md
+	$(BIN)/python benchmarks/run.py --out docs/research/speed.md
+
+# wants Chromium
+bench-web: .venv/dev
+	$(BIN)/python benchmarks/web_load.py --first-paint
+	$(BIN)/python benchmarks/web_load.py
 
 experiments: .venv/dev
 	$(BIN)/epochcast evaluate prior --model lcpfn
@@ -53,4 +68,4 @@ experiments: .venv/dev
 	$(BIN)/python research/compare_peers.py $(addprefix --data ,$(wildcard ../shared/data)) --data digits_bench
 
 clean:
-	rm -rf .venv demo.png
+	rm -rf .venv site demo.png

@@ -1,6 +1,6 @@
 """How much sooner a search with Optuna comes to its result when hopeless trials are pruned; writes a Markdown table.
 
-    python benchmarks/optuna_search.py --cache /tmp/digits --out table.md
+    python benchmarks/optuna_search.py --cache digits --out table.md
 
 Small networks on the handwritten digits, with random configurations, are trained once and in full; the accuracy after
 every epoch and what that epoch cost are kept in --cache. A search is a real Optuna study of 100 in random order,

@@ -1,6 +1,6 @@
 """Speed and memory as ratios to something run in the same minute, since machines are noisy; writes a Markdown table.
 
-    python benchmarks/run.py --out docs/benchmarks.md
+    python benchmarks/run.py --out docs/research/speed.md
 
 One core. Every figure is the median of several rounds in which both sides take turns.
 """
@@ -252,6 +252,11 @@ def real_curves_lines() -> list[Line]:
     ]
 
 
+def _kept(page: Path) -> str:
+    """What stands in the page below this table, from its first heading on."""
+    return "".join(page.read_text().partition("\n## ")[1:]) if page.exists() else ""
+
+
 def main() -> None:
     torch.set_num_threads(1)
     parser = argparse.ArgumentParser(description=__doc__)
@@ -283,7 +288,7 @@ def main() -> None:
     print("\n".join(text))
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text("\n".join(text))
+        out.write_text("\n".join(text) + _kept(out))
 
 
 if __name__ == "__main__":

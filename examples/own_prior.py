@@ -4,7 +4,7 @@ Train a model on it and use it (about ten minutes on one core):
 
     cd examples
     epochcast train --prior own_prior:sampler --curves 24000 --out models --name agent
-    epochcast forecast run.csv --column return --metric unit --horizon 200 --model models/agent.onnx
+    epochcast forecast run.csv --monitor return --metric unit --horizon 200 --model models/agent.onnx
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A search over learning rates with XGBoost, which stops the runs that cannot win.
 
-pip install 'epochcast[xgboost,examples]' && python examples/with_xgboost.py
+pip install 'epochcast[examples]' xgboost && python examples/with_xgboost.py
 """
 
 from __future__ import annotations

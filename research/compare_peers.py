@@ -1,10 +1,10 @@
-"""Our models beside other forecasting libraries on the same real curves; fills the tables of docs/peers.md.
+"""Our models beside other forecasting libraries on the same real curves; fills the tables of docs/research/peers.md.
 
     python research/compare_peers.py --data ../shared/data --data digits_bench
 
 Scores of peers depend on their version and the curves alone: once they are in the cache, the same command recomputes
 ours only, where weights have changed, and no peer needs to be installed. A peer that is neither cached nor installed
-(docs/peers.md says how) is left out, and a page that has results of it is left as it is.
+(docs/research/peers.md says how) is left out, and a page that has results of it is left as it is.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from epochcast.experiments.real.scores import SHARES
 from epochcast.experiments.real.study import Plan, prepared
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "peers.md"
+PAGE = ROOT / "docs" / "research" / "peers.md"
 OURS = ("default", "stream", "lcpfn", "last-value", "power-law")
 
 

@@ -1,7 +1,7 @@
 """Our calibrated stopper beside surestop, the other rule with a bound on wrong stops, on the same runs.
 
     pip install surestop==0.2.0
-    python research/compare_surestop.py --data ../shared/data --out docs/stopping-surestop.md
+    python research/compare_surestop.py --data ../shared/data --out surestop.md
 
 Both are given half of a task's runs to calibrate on and judge the other half, in the same random splits. Both hold a
 run against the same value and mean the same by an error, in surestop's own terms: a run is good when its final value

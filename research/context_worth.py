@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from halves import groups, split
 
 from epochcast.benchmarks import CurveSet
 from epochcast.benchmarks.npz import arrays_of
 from epochcast.curve import Array, Lengths
 from epochcast.engines import load_engine
-from epochcast.experiments.real.halves import groups, split
 from epochcast.question import Context, Engine, Question
 
 SHARES = (0.0, 0.1, 0.2, 0.4, 0.8)

@@ -1,6 +1,6 @@
-"""Pictures of the ingredients of the prior of real curves, one panel each, for docs/real-prior.md.
+"""Pictures of the ingredients of the prior of real curves, one panel each, for docs/research/real-prior.md.
 
-    python research/draw_real_prior.py docs/images
+    python research/draw_real_prior.py docs/research/images
 
 A panel shows curves that have the ingredient and as little else as possible.
 """

@@ -1,7 +1,7 @@
 """Train some hundred small models of kinds that no rate of the prior was chosen on, and keep their learning curves.
 
-    python research/make_unseen_runs.py /tmp/unseen --seed 1
-    epochcast evaluate real --data /tmp/unseen --engines default,stream,last-value,power-law
+    python research/make_unseen_runs.py unseen --seed 1
+    epochcast evaluate real --data unseen --engines default,stream,last-value,power-law
 
 Boosted trees (LightGBM, XGBoost) and small networks (a recurrent one on source code, spirals, noisy classes, sums
 modulo a prime), with rates, optimisers, schedules and sizes drawn at random. Every seed makes data of its own. Eight

@@ -1,4 +1,4 @@
-"""Fills docs/reliability.md: do intervals hold what they say, on each collection of one half of the development runs?
+"""Fills docs/research/reliability.md: do intervals hold what they say, on each collection of one half of the runs?
 
     python research/reliability_docs.py ../shared/data ../shared/data/kinds --half report
 
@@ -22,7 +22,7 @@ from epochcast.benchmarks import CurveSet
 from epochcast.engines import load_engine
 from epochcast.experiments.real.scores import SHARES, CurveScores, score
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+DOCS = Path(__file__).resolve().parents[1] / "docs" / "research"
 LEVELS = np.linspace(0.05, 0.95, 19)
 COLUMNS = 6
 FEWEST = 10  # runs, for a row

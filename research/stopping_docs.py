@@ -1,4 +1,4 @@
-"""Fill the tables and pictures of docs/stopping.md from the commands that the page names.
+"""Fill the tables and pictures of docs/research/stopping.md from the commands that the page names.
 
     python research/stopping_docs.py --data ../shared/data --cache stopping.jsonl          # all parts: an hour or two
     python research/stopping_docs.py --data ../shared/data --parts search,speed --model NAME
@@ -17,7 +17,7 @@ from pathlib import Path
 from pages import filled
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE, IMAGES = ROOT / "docs" / "stopping.md", ROOT / "docs" / "images"
+PAGE, IMAGES = ROOT / "docs" / "research" / "stopping.md", ROOT / "docs" / "research" / "images"
 PARTS = ("early", "results", "speed", "surestop", "search")
 EARLY = ("lcbench.npz", "taskset.npz", "kinds/families_lightning.npz", "kinds/families_misc.npz")
 

@@ -1,12 +1,12 @@
 """What it is worth to tell the model the learning-rate schedule, on runs whose schedule is known.
 
-    python research/make_unseen_runs.py /tmp/unseen --seed 12 --runs 30
-    python research/tell_schedules.py --data ../shared/data --unseen /tmp/unseen
+    python research/make_unseen_runs.py unseen --seed 12 --runs 30
+    python research/tell_schedules.py --data ../shared/data --unseen unseen
 
-fills the tables of docs/schedules.md. LCBench and NAS-Bench-201 anneal their rates along a cosine, NAS-Bench-NLP keeps
-them, and so do the runs of DeepOBS, whose names list all their settings. Every network of `digits_bench` says which of
-four schedules it had, and `make_unseen_runs.py` stores the rates of each network. A run is forecast without a word
-about its schedule, with the true one, and with a wrong one (`constant` where it is not, else `cosine`); and by
+fills the tables of docs/research/schedules.md. LCBench and NAS-Bench-201 anneal their rates along a cosine, NAS-Bench-
+NLP keeps them, and so do the runs of DeepOBS, whose names list all their settings. Every network of `digits_bench` says
+which of four schedules it had, and `make_unseen_runs.py` stores the rates of each network. A run is forecast without a
+word about its schedule, with the true one, and with a wrong one (`constant` where it is not, else `cosine`); and by
 `stream`, whose prior knows no schedules.
 """
 
@@ -29,7 +29,7 @@ from epochcast.experiments.real.scores import SHARES, CurveScores, score
 from epochcast.question import Engine
 from epochcast.schedule import Schedule
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "schedules.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "research" / "schedules.md"
 KNOWN = {
     "lcbench": "cosine",
     "nasbench201": "cosine",
@@ -111,7 +111,7 @@ def unseen(folder: Path) -> Iterator[Group]:
 
 def tables(found: list[Group], model: str) -> str:
     engine, unscheduled = load_engine(model), load_engine("stream")
-    heads = ("untold", "told", "told wrongly", "`stream`")
+    heads = ("without", "with the true one", "with a wrong one", "`stream`")
     cells: dict[str, list[list[str]]] = {title: [] for title in MEASURES}
     with progress("scoring") as advance:
         for i, group in enumerate(found):

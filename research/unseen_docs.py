@@ -1,9 +1,9 @@
 """Score `real` on runs that nobody has looked at, beside its former weights and the baselines.
 
-    python research/make_unseen_runs.py /tmp/unseen13 --seed 13 --runs 30
-    python research/unseen_docs.py /tmp/unseen13 --former former/real.onnx
+    python research/make_unseen_runs.py unseen13 --seed 13 --runs 30
+    python research/unseen_docs.py unseen13 --former former/real.onnx
 
-fills the tables of docs/unseen-runs.md. Several folders, made with different seeds, are taken together.
+fills the tables of docs/research/unseen-runs.md. Several folders, made with different seeds, are taken together.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from epochcast.experiments.contenders import contenders
 from epochcast.experiments.real.scores import SHARES, CurveScores, score
 from epochcast.question import Engine
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "unseen-runs.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "research" / "unseen-runs.md"
 COLLECTIONS = {
     "boosting_log_loss": "boosted trees, log loss",
     "boosting_accuracy": "boosted trees, accuracy",

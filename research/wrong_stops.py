@@ -1,4 +1,4 @@
-"""How many stops are wrong, by how much of a run was seen before it could be stopped; the table of docs/stopping.md.
+"""How many stops are wrong, by how much of a run was seen before: a table of docs/research/stopping.md.
 
     python research/wrong_stops.py --data ../shared/data/lcbench.npz --data digits_bench
 

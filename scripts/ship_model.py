@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+from datetime import date
 from pathlib import Path
 
 from epochcast.experiments.prior.scores import evaluate, row
@@ -17,12 +18,14 @@ from epochcast.runtime.networks import load_network
 from epochcast.runtime.weights import FOLDER
 
 
-def card_of(trainer: Trainer, graph: Path, about: str, curves: int) -> dict[str, object]:
+def card_of(trainer: Trainer, graph: Path, about: str, curves: int, version: int) -> dict[str, object]:
     """What a user should know of a model: where it comes from, what it cost, what it scores."""
     rows = [row(graph.stem, scores) for scores in evaluate(load_network(graph), curves)]
     config = trainer.config
     return {
         "about": about,
+        "version": version,
+        "date": date.today().isoformat(),
         "prior": config.prior,
         "recipe": f"{config.model.layers}x{config.model.width} {config.model.layout}, {config.optimizer}, "
         f"{config.targets} targets, batch {config.batch}",
@@ -46,12 +49,14 @@ def main() -> None:
     arguments = parser.parse_args()
     trainer = Trainer.resume(arguments.checkpoint)
     files = export(trainer, FOLDER, arguments.name)
-    entry = {
-        "sha256": {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files},
-        "card": card_of(trainer, files[1], arguments.about, arguments.curves),
-    }
     path = FOLDER / "registry.json"
     registry = json.loads(path.read_text()) if path.exists() else {"default": arguments.name, "models": {}}
+    shipped = registry["models"].get(arguments.name, {"card": {}})["card"]
+    version = shipped.get("version", 0) + 1
+    entry = {
+        "sha256": {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files},
+        "card": card_of(trainer, files[1], arguments.about, arguments.curves, version),
+    }
     registry["models"][arguments.name] = entry
     path.write_text(json.dumps(registry, indent=2) + "\n")
     print(json.dumps(entry["card"], indent=2))

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from epochcast.benchmarks import CurveSet, digits_bench, read_npz
-from epochcast.benchmarks.metric_names import metric_from
 from epochcast.errors import InputError
 from epochcast.metric import Metric
+from epochcast.naming import metric_from
 from epochcast.normalize import Normalizer
 
 DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"

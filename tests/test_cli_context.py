@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,6 @@ import numpy as np
 import pytest
 
 from epochcast.forecaster import Forecaster
-from epochcast.logs import read_runs
-from epochcast.logs.config import config_beside
 from tests.command_line import command
 from tests.test_logs_mlruns import make_run
 from tests.test_logs_tensorboard import framed, scalar_event
@@ -193,7 +190,7 @@ def test_configurations_beside_the_logs_are_read(folder: Path, monkeypatch: pyte
     assert calls[-1]["values"].config == {"lr": 0.1}
     assert calls[-1]["config"] is None
     configs = [run.config for run in calls[-1]["context"] if run.config is not None]
-    assert sorted(configs, key=lambda config: config["lr"]) == [{"lr": 0.2, "deep": {"units": 64.0}}, {"lr": 0.4}]
+    assert sorted(configs, key=lambda config: config["lr"]) == [{"lr": 0.2, "deep.units": 64}, {"lr": 0.4}]
 
 
 def test_configuration_of_the_command_line_goes_before_the_one_beside_the_log(
@@ -208,16 +205,3 @@ def test_configuration_of_the_command_line_goes_before_the_one_beside_the_log(
     assert calls[-1]["values"].config is None
     command("forecast", str(folder / "r00" / "log.csv"), *OPTIONS, *given)
     assert calls[-1]["config"] == said
-
-
-def test_file_that_is_no_configuration_is_none(folder: Path) -> None:
-    (run,) = read_runs(folder / "r00")
-    assert config_beside(run) is None
-    for text in ("", "null", "[]", "{" * 100_000, "\udc80", json.dumps({"x": "y" * 2**20})):
-        (folder / "r00" / "config.json").write_bytes(text.encode("utf-8", errors="surrogateescape"))
-        assert config_beside(run) is None
-    (folder / "r00" / "config.json").unlink()
-    (folder / "r00" / "config.json").mkdir()
-    assert config_beside(run) is None
-    (folder / "r00" / "hparams.json").write_text("{}")
-    assert config_beside(run) == {}

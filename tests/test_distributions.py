@@ -14,6 +14,7 @@ from scipy import stats
 
 from epochcast.distributions import Bars, Distribution, Mixture
 from epochcast.errors import InputError
+from epochcast.special import softmax
 
 PROPERTY = settings(max_examples=200, deadline=None, derandomize=True)
 INF = np.inf
@@ -252,6 +253,17 @@ def test_bars_with_one_hot_logits_are_flat_inside_that_bin(rest: float) -> None:
     np.testing.assert_allclose(distribution.icdf(LEVELS), BORDERS[7] + LEVELS * 0.05, rtol=1e-12)
     assert distribution.mean() == pytest.approx(0.375)
     assert distribution.variance() == pytest.approx(0.05**2 / 12)
+
+
+def test_bars_read_their_logits_once_however_many_quantiles_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A forecast of a batch asks for its quantiles one by one; each used to go through all bins of all steps."""
+    read = []
+    monkeypatch.setattr("epochcast.distributions.softmax", lambda logits: read.append(logits) or softmax(logits))
+    bars = Bars(np.linspace(0.0, 1.0, 11), np.random.default_rng(0).normal(size=(3, 10)))
+    for level in (0.05, 0.5, 0.95):
+        bars.cdf(bars.icdf(level))
+    bars.mean(), bars.variance()
+    assert len(read) == 1
 
 
 def test_bars_never_put_a_quantile_into_bins_without_mass() -> None:

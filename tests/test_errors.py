@@ -35,6 +35,10 @@ def test_missing_extra_names_the_package_and_the_command() -> None:
     assert "pip install 'epochcast[mcmc]'" in str(error)
 
 
+def test_package_that_no_extra_brings_is_installed_by_its_own_name() -> None:
+    assert str(MissingExtraError("xgboost", None)) == "xgboost is not installed; run: pip install xgboost"
+
+
 def test_missing_extra_pickled_comes_back_whole() -> None:
     error = pickle.loads(pickle.dumps(MissingExtraError("emcee", "mcmc")))
 

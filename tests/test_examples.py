@@ -1,4 +1,4 @@
-"""Every example in examples/ that has to do with a framework runs, prints what happened, and stops a hopeless run."""
+"""Every example that a page shows runs, prints what happened, and stops a hopeless run; the notebook runs, too."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,10 +25,14 @@ NEEDED = {  # the modules beside scikit-learn
     "with_ray_tune": ["ray"],
     "with_syne_tune": ["syne_tune"],
 }
+_LONG = ("with_lightning", "with_keras", "with_transformers", "with_ray_tune", "with_syne_tune")  # mostly to import
+if not EXAMPLES.is_dir():
+    pytest.skip("no examples beside the tests", allow_module_level=True)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("example", NEEDED)
+@pytest.mark.parametrize(
+    "example", [pytest.param(name, marks=pytest.mark.slow) if name in _LONG else name for name in NEEDED]
+)
 def test_example_finishes_its_best_run_and_stops_its_worst(example: str, tmp_path: Path) -> None:
     for module in ["sklearn", *NEEDED[example]]:
         if importlib.util.find_spec(module) is None:
@@ -40,3 +45,25 @@ def test_example_finishes_its_best_run_and_stops_its_worst(example: str, tmp_pat
     assert runs[2][0] < runs[2][1]
     assert "best" in told.splitlines()[-1]
     assert not list(tmp_path.iterdir())  # an example leaves nothing behind
+
+
+def texts(notebook: Any) -> str:
+    """What the cells of a notebook print."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    return "".join(str(output.get("text", "")) for output in outputs)
+
+
+def test_notebook_runs_and_its_committed_output_is_of_a_whole_run(tmp_path: Path) -> None:
+    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
+    for needed in ("ipykernel", "sklearn", "matplotlib"):
+        pytest.importorskip(needed)
+    file = EXAMPLES / "tour.ipynb"
+    committed, fresh = nbformat.read(file, as_version=4), nbformat.read(file, as_version=4)
+    for cell in fresh.cells:
+        if cell.cell_type == "code":
+            cell.outputs = []
+    nbclient.NotebookClient(fresh, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    for notebook in (committed, fresh):
+        assert all(cell.get("outputs") for cell in notebook.cells[3:] if cell.cell_type == "code")
+        assert re.search(r"best 0\.\d+ after \d+ of 360 epochs", texts(notebook))
+    assert file.stat().st_size < 150_000

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from epochcast.benchmarks import CurveSet
+from epochcast.benchmarks import CurveSet, load
 from epochcast.cli.commands import app
 from epochcast.distributions import Mixture
 from epochcast.errors import InputError
@@ -38,7 +38,7 @@ from epochcast.experiments.stopping.selection import (
     replay,
     speedup,
 )
-from epochcast.experiments.stopping.study import Source, run, tasks_of
+from epochcast.experiments.stopping.study import files_in, run, tasks_of
 from epochcast.forecaster import Forecaster
 from epochcast.metric import Metric
 from epochcast.question import Engine, Question
@@ -320,7 +320,7 @@ def test_task_runs_measured_every_few_steps_are_those_of_every_step() -> None:
 
 
 def sets_in(data: Path) -> list[CurveSet]:
-    return [curves for found in Source(data).read() for curves in found.sets]
+    return [curves for path in files_in(data) for curves in load(path).sets]
 
 
 def test_study_started_again_takes_finished_tasks_from_the_store(data: Path, tmp_path: Path) -> None:
@@ -414,7 +414,7 @@ def test_command_replays_logs_with_the_options_of_evaluate_real(
     assert plain["runs"] >= 4.0
     assert "search: 4 runs of 1 task used" in result.stderr
     assert (short in result.stderr) if short else ("end before" not in result.stderr)
-    assert TaskRuns.of(Source(logs, monitor="val_acc", horizon=horizon).read()[0].sets[0], "search").horizon == horizon
+    assert TaskRuns.of(load(logs, monitor="val_acc", horizon=horizon).sets[0], "search").horizon == horizon
 
 
 def test_command_with_a_horizon_for_a_collection_is_refused(data: Path) -> None:

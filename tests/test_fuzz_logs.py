@@ -10,6 +10,9 @@ from types import ModuleType
 import pytest
 
 from epochcast.logs import jsonl
+from tests.checkout import in_a_checkout
+
+pytestmark = in_a_checkout
 
 
 @pytest.fixture

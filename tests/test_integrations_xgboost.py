@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-xgboost = pytest.importorskip("xgboost", reason="needs epochcast[xgboost]")
+xgboost = pytest.importorskip("xgboost", reason="needs xgboost")
 
 from epochcast import Stopper  # noqa: E402
 from epochcast.errors import ConfigError  # noqa: E402

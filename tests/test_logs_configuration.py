@@ -7,7 +7,7 @@ import pytest
 
 from epochcast.logs.configuration import configuration_of
 
-SETTINGS = {"lr": 0.001, "layers": 3, "model/act": "relu", "model/wide": True, "schedule": None}
+SETTINGS = {"lr": 0.001, "layers": 3, "model.act": "relu", "model.wide": True, "schedule": None}
 YAML = "lr: 1e-3 # found by hand\nlayers: 3\nmodel:\n  act: 'relu'\n  wide: true\nschedule: null\n"
 JSON = json.dumps({"lr": 0.001, "layers": 3, "model": {"act": "relu", "wide": True}, "schedule": None})
 
@@ -19,6 +19,7 @@ JSON = json.dumps({"lr": 0.001, "layers": 3, "model": {"act": "relu", "wide": Tr
         ("config.yml", YAML),
         ("run.yaml", YAML),
         ("params.json", JSON),
+        ("hparams.json", JSON),
         ("run.json", JSON),
         (".hydra/config.yaml", YAML),
     ],
@@ -33,7 +34,7 @@ def test_configuration_of_wandb_leaves_its_own_notes_out(tmp_path: Path) -> None
     (tmp_path / "files").mkdir()
     text = "_wandb:\n  value:\n    cli_version: 1\nlr:\n  desc: null\n  value: 0.1\nnet:\n  value:\n    depth: 4\n"
     (tmp_path / "files" / "config.yaml").write_text(text)
-    assert configuration_of(tmp_path) == {"lr": 0.1, "net/depth": 4}
+    assert configuration_of(tmp_path) == {"lr": 0.1, "net.depth": 4}
 
 
 def test_configuration_of_mlflow_params(tmp_path: Path) -> None:
@@ -67,6 +68,15 @@ def test_configuration_of_a_link_to_elsewhere_is_not_followed(tmp_path: Path) ->
     (folder / "config.json").unlink()
     (folder / "config.json").write_text(secret.read_text())  # the same file in its place is read
     assert configuration_of(folder / "run.csv") == {"password": 1}
+
+
+def test_configuration_with_numbers_that_are_none_keeps_them_as_texts(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"a": NaN, "b": -Infinity, "c": 1e999, "d": 1e3}')
+    assert configuration_of(tmp_path / "run.csv") == {"a": "nan", "b": "-inf", "c": "inf", "d": 1000.0}
+    (tmp_path / "run.yaml").write_text("a: nan\nb: .inf\nc: 1e999\nlarge: " + "9" * 400)
+    found = configuration_of(tmp_path / "run.csv")
+    assert {name: found[name] for name in "abc"} == {"a": "nan", "b": ".inf", "c": "inf"}
+    assert json.dumps(found)
 
 
 def test_configuration_of_many_settings_is_cut(tmp_path: Path) -> None:

@@ -6,10 +6,9 @@ import math
 
 import pytest
 
-from epochcast.benchmarks.metric_names import metric_from
 from epochcast.integrations import base
 from epochcast.metric import Metric
-from epochcast.naming import metric_by_name
+from epochcast.naming import metric_by_name, metric_from
 
 KNOWN = {
     "accuracy": ["accuracy", "val_acc", "Val Accuracy", "Train/val_accuracy", "top-1 accuracy", "train_acc_epoch"],

@@ -888,7 +888,7 @@ def test_prior_covers_a_collection_of_real_curves_and_the_papers_does_not(name: 
 
 @in_a_checkout
 def test_documented_rates_are_those_of_the_table() -> None:
-    lines = (ROOT / "docs" / "real-prior.md").read_text(encoding="utf-8").splitlines()
+    lines = (ROOT / "docs" / "research" / "real-prior.md").read_text(encoding="utf-8").splitlines()
     cells = [[cell.strip() for cell in line.split("|")] for line in lines if line.startswith("| `")]
     assert {row[1].strip("`"): float(row[2]) for row in cells} == RATES
 

@@ -101,7 +101,17 @@ def test_registry_holds_the_checksum_of_every_shipped_file():
 def test_shipped_model_is_small_and_has_a_card(name):
     files = weights.find(name)
     assert files.graph.stat().st_size + files.weights.stat().st_size < 8_000_000
-    assert {"about", "prior", "recipe", "curves", "minutes", "weights", "log_likelihood"} <= files.card.keys()
+    assert {
+        "about",
+        "version",
+        "date",
+        "prior",
+        "recipe",
+        "curves",
+        "minutes",
+        "weights",
+        "log_likelihood",
+    } <= files.card.keys()
 
 
 def test_shipped_file_that_was_changed_is_refused(tmp_path, monkeypatch):

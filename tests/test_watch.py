@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
 from functools import partial
 from io import StringIO
 from pathlib import Path
@@ -23,20 +22,7 @@ from epochcast.stopping.decision import MIN_SHARE, MIN_STEPS
 from epochcast.watch import Row, Snapshot, Verdict, Watcher, chance, table
 from epochcast.watch.table import render, show
 from epochcast.watch.watcher import FORECASTING, READING
-
-HORIZON = 50
-
-
-def curve(end: float, steps: int = HORIZON) -> list[float]:
-    """A run that comes to rest at `end`."""
-    return [end * (1.0 - 0.8 * 0.7**step) for step in range(1, steps + 1)]
-
-
-def write(path: Path, values: Iterable[float], column: str = "val_acc") -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [f"epoch,{column}"] + [f"{step},{value}" for step, value in enumerate(values, start=1)]
-    path.write_text("\n".join(lines) + "\n")
-    return path
+from tests.logged_runs import HORIZON, curve, write
 
 
 def watcher(root: Path, **options: object) -> Watcher:
@@ -375,6 +361,23 @@ def test_refresh_memory_stays_within_its_bound_and_ends_with_the_run(tmp_path: P
     assert network.tokens_of_the_last(1) == [1]
 
 
+def test_refresh_growing_runs_take_the_memory_of_those_that_stand_still(tmp_path: Path) -> None:
+    network = Counting()
+    write(tmp_path / "a_stands_still.csv", curve(0.6, 20))
+    write(tmp_path / "b_grows.csv", curve(0.6, 20))
+    layers, two, _, heads, _, size = network.forecaster.engine.empty_memory(1).shape  # type: ignore[attr-defined]
+    room = 40 * 4 * layers * two * heads * size  # for one of them
+    watched = watcher(tmp_path, forecaster=network.forecaster, most_bytes=room)
+    watched.refresh()
+    read = []
+    for steps in range(21, 26):
+        write(tmp_path / "b_grows.csv", curve(0.6, steps))
+        watched.refresh()
+        read += network.tokens_of_the_last(1)
+    assert read[:3] == [22, 23, 1]  # until the other has not been asked about for two looks
+    assert read[3:] == [1, 1]
+
+
 def test_refresh_long_run_beside_a_short_one_does_not_thin_it(tmp_path: Path) -> None:
     horizon = 500
     short = write(tmp_path / "short.csv", curve(0.6, 150))
@@ -526,7 +529,7 @@ def test_refresh_tells_how_far_it_has_got_and_shows_what_it_has(tmp_path: Path) 
 
     last = watched.refresh(tell)
     assert told[:6] == [(READING, done, 6) for done in range(1, 7)]
-    assert [done for what, done, _ in told if what == FORECASTING] == known == [1, 2, 3, 4, 5, 6]
+    assert [done for what, done, _ in told if what == FORECASTING] == known == [0, 1, 2, 3, 4, 5, 6]
     assert all(row.final is not None for row in last.rows)
     told.clear()
     watched.refresh(tell)

@@ -12,7 +12,7 @@ import pytest
 
 import epochcast as ec
 from epochcast.logs import read_runs
-from epochcast.logs.config import config_beside
+from epochcast.logs.configuration import config_beside
 from epochcast.others import MOST_RUNS
 from epochcast.watch import Watcher
 from tests.context_model import tiny_context_model

@@ -14,6 +14,7 @@ from epochcast import interrupt  # noqa: F401  # before all that takes time to i
 import numpy as np
 from numpy.typing import NDArray
 
+from epochcast.checks import generator
 from epochcast.curve import Curves
 from epochcast.errors import EpochcastError
 from epochcast.forecast import Forecast
@@ -25,7 +26,7 @@ from epochcast.search import FreezeThaw
 from epochcast.space import Space
 from epochcast.stopping import Decision, NoStopping, Patience, Reason, Stopper
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "Curves",
     "Decision",
@@ -49,10 +50,24 @@ __all__ = [
 
 
 def sample_prior(n: int, horizon: int = 100, seed: int = 0) -> NDArray[np.float64]:
-    """Noisy curves [n, horizon] drawn from the paper's prior."""
+    """Learning curves drawn from the prior of the paper, with their noise.
+
+    Args:
+        n: How many.
+        horizon: Of how many steps.
+        seed: Of the random numbers.
+
+    Returns:
+        One curve per row, [n, horizon], growing and about 0 to 1.
+
+    Examples:
+        >>> import epochcast as ec
+        >>> ec.sample_prior(5, horizon=20).shape
+        (5, 20)
+    """
     from epochcast.prior import paper
 
-    return paper.sample(n, np.random.default_rng(seed), horizon).noisy
+    return paper.sample(n, generator(seed), horizon).noisy
 
 
 def __dir__() -> list[str]:

@@ -7,10 +7,12 @@ import reprlib
 from typing import Any, TypeGuard
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epochcast.errors import InputError
 
 MOST_STEPS = 10**15  # of a run: beyond, floats no longer tell one step from the next
+MOST_THREADS = 256  # each takes memory, and no network that ships keeps more of them busy
 
 
 def shown(item: Any) -> str:
@@ -44,6 +46,14 @@ def finite(item: Any, what: str) -> float:
     return value
 
 
+def known(item: Any, what: str) -> float:
+    """A number that may be infinite."""
+    value = number(item, what)
+    if math.isnan(value):
+        raise InputError(f"{what}={shown(item)} must be a number")
+    return value
+
+
 def not_negative(item: Any, what: str) -> float:
     value = number(item, what)
     if not 0.0 <= value < math.inf:  # false for NaN too
@@ -51,12 +61,29 @@ def not_negative(item: Any, what: str) -> float:
     return value
 
 
-def count(item: Any, what: str, least: int = 1) -> int:
+def count(item: Any, what: str, least: int = 1, most: int = MOST_STEPS) -> int:
     """A whole number of things."""
     whole = isinstance(item, (int, np.integer)) and not isinstance(item, bool)
-    if not whole or not least <= item <= MOST_STEPS:
-        raise InputError(f"{what}={shown(item)} must be a whole number, {least} to {MOST_STEPS:g}")
+    if not whole or not least <= item <= most:
+        raise InputError(f"{what}={shown(item)} must be a whole number, {least} to {most:g}")
     return int(item)
+
+
+def generator(seed: Any) -> np.random.Generator:
+    """Random numbers from a seed; fresh ones from None."""
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError):
+        raise InputError(f"seed={shown(seed)} must be a whole number, not negative, or None") from None
+
+
+def room_for(shape: tuple[int, ...], what: str) -> NDArray[np.float64]:
+    """An array to be filled, if the memory has room for it."""
+    try:
+        return np.empty(shape)
+    except (MemoryError, ValueError):  # more than there is, more than can be addressed
+        gigabytes = 8.0 * math.prod(shape) / 1e9
+        raise InputError(f"{what} take {gigabytes:.3g} GB; ask for fewer at a time") from None
 
 
 def horizon_of(item: Any) -> int:

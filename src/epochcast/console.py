@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +44,16 @@ def make_folder(path: Path | None) -> None:
 
 def as_json(data: Any, *, indent: int | None = None) -> str:
     """JSON that every reader takes: it has no word for NaN and infinities, so they are null."""
-    return json.dumps(_without_nan(data), indent=indent, allow_nan=False)
+    return json.dumps(_plain(data), indent=indent, allow_nan=False)
 
 
-def _without_nan(data: Any) -> Any:
+def _plain(data: Any) -> Any:
+    if is_dataclass(data):
+        data = vars(data)
     if isinstance(data, dict):
-        return {key: _without_nan(item) for key, item in data.items()}
+        return {key: _plain(item) for key, item in data.items()}
     if isinstance(data, (list, tuple)):
-        return [_without_nan(item) for item in data]
+        return [_plain(item) for item in data]
     return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
@@ -70,6 +73,9 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    if not console.is_terminal:  # a bar that is disabled ends with an empty line in older versions of rich
+        yield lambda done, total: None
+        return
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

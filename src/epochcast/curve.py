@@ -28,12 +28,25 @@ Missing = Literal["error", "drop"]
 
 @dataclass(frozen=True)
 class Curves:
-    """What was seen of a batch of runs: checked, sorted by step, padded on the right."""
+    """What was seen of a batch of runs: checked, sorted by step, padded on the right.
 
-    steps: Array  # [curve, value], padded with 0
-    values: Array  # [curve, value], padded with 0
-    lengths: Lengths  # [curve]
-    single: bool = False  # made from one curve rather than from a batch
+    Attributes:
+        steps: The steps, [curve, value], padded with 0.
+        values: The values at these steps, [curve, value], padded with 0.
+        lengths: How many values each curve has.
+        single: Whether they were made from one curve rather than from a batch.
+
+    Examples:
+        >>> import epochcast as ec
+        >>> curves = ec.Curves.of([[0.31, 0.45, 0.52], [0.2, 0.3]])
+        >>> curves.lengths.tolist(), curves.last_value.tolist()
+        ([3, 2], [0.52, 0.3])
+    """
+
+    steps: Array
+    values: Array
+    lengths: Lengths
+    single: bool = False
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -65,7 +78,19 @@ class Curves:
         return array[np.arange(len(self)), np.maximum(self.lengths - 1, 0)]
 
     def extended(self, step: float, values: Array) -> Curves:
-        """Curves of one length with one more value each, at one step."""
+        """The same with one more value each; all must be of one length.
+
+        Args:
+            step: Where the new values belong, after all others.
+            values: One for each curve.
+
+        Returns:
+            Longer curves.
+
+        Examples:
+            >>> ec.Curves.of([0.31, 0.45]).extended(3.0, [0.52]).last_value.tolist()
+            [0.52]
+        """
         return Curves(
             np.column_stack([self.steps, np.full(len(self), step)]),
             np.column_stack([self.values, values]),
@@ -80,11 +105,24 @@ class Curves:
         *,
         missing: Missing = "error",
     ) -> Curves:
-        """Curves from a 1-D list (one run), a 2-D array (a batch) or a ragged list of lists; the data are copied.
+        """Curves from the numbers of a user, which are copied.
 
-        Without `steps` the values belong to steps 1, 2, 3, ..., or to those of a pandas index; one 1-D list of steps
-        may serve a whole batch. A data frame of one column is one run. NaN, None and masked entries are missing
-        values: an error, or left out by `missing="drop"`.
+        Args:
+            values: A 1-D list (one run), a 2-D array (a batch) or a list of runs of different lengths. A pandas series,
+                or a data frame of one column, is one run.
+            steps: Where they were measured: steps 1, 2, 3, ... by default, or those of a pandas index. One list may
+                serve a whole batch.
+            missing: What to do with NaN, None and masked entries: `"error"`, or `"drop"` to leave them out.
+
+        Returns:
+            Curves whose steps rise.
+
+        Raises:
+            InputError: If an entry is not a finite number, or steps do not fit the values; the message names it.
+
+        Examples:
+            >>> ec.Curves.of([0.45, 0.31], steps=[2, 1]).values.tolist()
+            [[0.31, 0.45]]
         """
         if missing not in ("error", "drop"):
             raise InputError(f"missing={missing!r} is unknown; choose 'error' or 'drop'")

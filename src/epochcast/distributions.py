@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -84,6 +85,18 @@ class Bars:
         widths = np.diff(self.borders)
         return float(widths[0] / _HALF_NORMAL_MEDIAN), float(widths[-1] / _HALF_NORMAL_MEDIAN)
 
+    @cached_property
+    def _mass(self) -> Array:
+        """Probability of each bin. It is kept, as is the next: a forecast asks for many quantiles, one by one."""
+        return softmax(self._exact_logits)
+
+    @cached_property
+    def _mass_before(self) -> Array:
+        """Mass of all bins before each bin; the total is exactly one, so that no level lies past the last mass."""
+        cumulative = np.cumsum(self._mass, axis=-1, dtype=np.float64)
+        cumulative /= cumulative[..., -1:]
+        return np.concatenate([np.zeros_like(cumulative[..., :1]), cumulative[..., :-1]], axis=-1)
+
     def log_prob(self, y: ArrayLike) -> Array:
         y, log_mass = self._broadcast(y, log_softmax(self._exact_logits))
         index = self._bin(y)
@@ -94,23 +107,21 @@ class Bars:
         return _pick(log_mass, index) + self._by_bin(index, lower, inner, upper)
 
     def cdf(self, y: ArrayLike) -> Array:
-        mass = softmax(self._exact_logits)
-        y, before = self._broadcast(y, _before(mass))
+        y, before = self._broadcast(y, self._mass_before)
         index = self._bin(y)
         left, right = self._tail_scales
         inner = (y - self.borders[index]) / np.diff(self.borders)[index]
         lower = 2.0 * ndtr(np.minimum(y - self.borders[1], 0.0) / left)
         upper = 1.0 - 2.0 * ndtr(-np.maximum(y - self.borders[-2], 0.0) / right)
         share = self._by_bin(index, lower, inner, upper)
-        own = _pick(np.broadcast_to(mass, before.shape), index)
+        own = _pick(np.broadcast_to(self._mass, before.shape), index)
         return np.clip(_pick(before, index) + own * share, 0.0, 1.0)
 
     def icdf(self, q: ArrayLike) -> Array:
-        mass = softmax(self._exact_logits)
-        q, before = self._broadcast(_levels(q), _before(mass))
+        q, before = self._broadcast(_levels(q), self._mass_before)
         # The bin whose range of levels holds q; bins without mass are never chosen.
         index = _last_at_most(before, q)
-        own = np.maximum(_pick(np.broadcast_to(mass, before.shape), index), _TINY)
+        own = np.maximum(_pick(np.broadcast_to(self._mass, before.shape), index), _TINY)
         share = np.clip((q - _pick(before, index)) / own, 0.0, 1.0)
         left, right = self._tail_scales
         inner = self.borders[index] + share * np.diff(self.borders)[index]
@@ -120,13 +131,12 @@ class Bars:
         return self._by_bin(index, lower, inner, upper)
 
     def mean(self) -> Array:
-        return np.asarray(softmax(self._exact_logits) @ self._moments(about=0.0)[0])
+        return np.asarray(self._mass @ self._moments(about=0.0)[0])
 
     def variance(self) -> Array:
         # About the middle of the bins: far from zero the second moments would cancel.
         first, second = self._moments(about=float(np.median(self.borders)))
-        mass = softmax(self._exact_logits)
-        return np.asarray(np.maximum(mass @ second - (mass @ first) ** 2, 0.0))
+        return np.asarray(np.maximum(self._mass @ second - (self._mass @ first) ** 2, 0.0))
 
     def sample(self, size: int, rng: np.random.Generator) -> Array:
         """Draws [size, ...], independent at each position."""
@@ -155,13 +165,6 @@ class Bars:
         shape = np.broadcast_shapes(np.shape(argument), self.shape)
         wide = np.broadcast_to(table, (*shape, table.shape[-1]))
         return np.broadcast_to(np.asarray(argument, dtype=np.float64), shape), wide
-
-
-def _before(mass: Array) -> Array:
-    """Mass of all bins before each bin; the total is exactly one, so that no level lies past the last mass."""
-    cumulative = np.cumsum(mass, axis=-1, dtype=np.float64)
-    cumulative /= cumulative[..., -1:]
-    return np.concatenate([np.zeros_like(cumulative[..., :1]), cumulative[..., :-1]], axis=-1)
 
 
 def _pick(table: Array, index: NDArray[np.intp]) -> Array:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
+from epochcast.checks import shown
+from epochcast.errors import InputError
 from epochcast.question import Engine
 from epochcast.runtime.networks import load_network
 
@@ -15,6 +18,7 @@ BASELINES = ("last-value", "power-law", "empirical-gp")
 def load_engine(name: str | Path, threads: int = 1) -> Engine:
     """A shipped network, your own .onnx file, a sampler (mcmc-pp, mcmc-op, exact) or a baseline (last-value, power-law,
     empirical-gp)."""
+    name = model_name(name)
     if name == "exact":
         from epochcast.sampling.exact import ExactEngine
 
@@ -29,6 +33,13 @@ def load_engine(name: str | Path, threads: int = 1) -> Engine:
         by_name: dict[str, type[Engine]] = {engine.name: engine for engine in (LastValue, PowerLaw, EmpiricalGp)}
         return by_name[str(name)]()
     return load_network(name, threads)
+
+
+def model_name(item: Any) -> str | Path:
+    """What names a model; anything else is a mistake."""
+    if not isinstance(item, (str, Path)):
+        raise InputError(f"model={shown(item)} must be a name, such as 'real', or the path of an .onnx file")
+    return item
 
 
 def model_and_words(name: str) -> tuple[str, str]:

@@ -24,14 +24,15 @@ class TrainingError(EpochcastError):
 
 
 class MissingExtraError(EpochcastError, ImportError):
-    """An optional dependency is not installed; the message names the extra that brings it."""
+    """An optional dependency is not installed; the message names the extra that brings it, if one does."""
 
-    def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"{package} is not installed; run: pip install 'epochcast[{extra}]'")
+    def __init__(self, package: str, extra: str | None) -> None:
+        wanted = package if extra is None else f"'epochcast[{extra}]'"
+        super().__init__(f"{package} is not installed; run: pip install {wanted}")
         self.name = package  # as in every ImportError
         self.extra = extra
 
-    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str | None, str]]:
+    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str | None, str | None]]:
         # Errors cross process borders by pickle, which would call the class with the message alone.
         return type(self), (self.name, self.extra)
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-import reprlib
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epochcast.checks import count, is_number, number
-from epochcast.curve import Array, Curves, Mask, floats
-from epochcast.distributions import Distribution
+from epochcast.checks import count, generator, known, room_for
+from epochcast.curve import Array, Mask
 from epochcast.errors import InputError
-from epochcast.metric import Bounds, Metric
-from epochcast.normalize import Normalizer
+from epochcast.marginals import DRAWS_AT_ONCE, MARGIN, Marginals
+from epochcast.metric import Bounds
 from epochcast.question import Question
 
 if TYPE_CHECKING:
@@ -25,9 +21,6 @@ if TYPE_CHECKING:
 
     from epochcast.paths import FirstStep
 
-_MARGIN = 1e-12  # keeps quantiles off infinite bounds
-_NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(48)
-_DRAWS_AT_ONCE = 100_000  # bounds the memory of quantiles and draws
 _PATHS_AT_ONCE = 200  # a network keeps what it has read of each
 _BANDS = (0.5, 0.8, 0.9, 0.95)
 
@@ -41,19 +34,27 @@ class PathSource(Protocol):
 
 
 @dataclass(frozen=True, repr=False)
-class Forecast:
+class Forecast(Marginals):
     """The distribution of a metric at each future step, in the metric's own space.
 
-    Arrays have the shape of `steps`: [step] for one run, [curve, step] for a batch. In a ragged batch, steps that a
-    longer run has already seen are NaN, and so is every answer there.
+    Arrays have the shape of `steps`: [step] for one run, [curve, step] for a batch, whose items `forecast[i]` are the
+    forecasts of its runs. In a ragged batch, steps that a longer run has already seen are NaN, and so is every answer
+    there. `f` in the examples of the methods is the forecast below.
+
+    Attributes:
+        steps: The steps to come.
+        metric: What is measured.
+        horizon: The step at which the run is planned to end.
+        observed: What was seen of the runs.
+        notes: What the user should know of this forecast, such as a run that has left its range; mostly empty.
+
+    Examples:
+        >>> import epochcast as ec
+        >>> f = ec.forecast([0.31, 0.45, 0.52, 0.57, 0.60], horizon=50, metric="accuracy")
+        >>> f
+        <Forecast of accuracy: ... (90 %: ... to ...) at step 50>
     """
 
-    steps: Array
-    metric: Metric
-    horizon: int
-    normalised: Distribution  # in the prior's space, where larger is better
-    normalizer: Normalizer
-    observed: Curves  # what was seen, in the metric's space
     notes: tuple[str, ...] = ()
     at_horizon: bool = False  # narrowed to the horizon by `final`
     source: PathSource | None = None  # what made it, and can draw its joint futures
@@ -72,7 +73,22 @@ class Forecast:
         return f"<Forecast of {self.metric.name}: {end} at step {last.steps:g}>"
 
     def __getitem__(self, index: int) -> Forecast:
-        """The forecast of one curve of a batch, without the padding of ragged batches."""
+        """The forecast of one run of a batch, without the padding of ragged batches.
+
+        Args:
+            index: Which run, from 0; negative counts from the last.
+
+        Returns:
+            The forecast of that run alone.
+
+        Raises:
+            InputError: If this is the forecast of one run already.
+            IndexError: If there is no such run.
+
+        Examples:
+            >>> ec.forecast([[0.31, 0.45], [0.2, 0.3]], horizon=50, metric="accuracy")[1]
+            <Forecast of accuracy: ... at step 50>
+        """
         if self.steps.ndim < 2 or self.at_horizon:
             raise InputError("this is the forecast of one run; only forecasts of a batch have items")
         if not (isinstance(index, (int, np.integer)) and -len(self) <= index < len(self)):
@@ -91,7 +107,15 @@ class Forecast:
 
     @property
     def final(self) -> Forecast:
-        """The same at the horizon: every array loses its last axis."""
+        """The same at the horizon: every array loses its last axis.
+
+        Raises:
+            InputError: If the horizon is not among the steps that `at=` asked for.
+
+        Examples:
+            >>> f.final.steps.item()
+            50.0
+        """
         if self.at_horizon:
             return self
         steps = self.steps if self.steps.ndim == 1 else self.steps[0]
@@ -110,148 +134,99 @@ class Forecast:
             at_horizon=True,
         )
 
-    # --- questions ---------------------------------------------------------------------------------------------
-
-    def quantile(self, q: ArrayLike) -> Array:
-        """The value below which a share q of the outcomes lies; several q add an axis before the steps."""
-        levels = floats(q, "q")
-        if levels.ndim == 0:
-            return self._quantile(levels)
-        if levels.ndim > 1 or len(levels) == 0:
-            raise InputError(f"q={reprlib.repr(q)} must be one level or a list of levels")
-        return np.stack(self._quantiles(levels), axis=self._list_axis)
-
-    @property
-    def _list_axis(self) -> int:
-        """Where an axis of levels or draws goes: after the curves, before the steps."""
-        return 0 if self.observed.single else 1
-
-    def _quantiles(self, levels: Array) -> Sequence[Array]:
-        """One array of quantiles per level: all at once for one run, in turn for a batch, to bound the memory."""
-        if self.observed.single:
-            return list(self._quantile(levels.reshape(-1, *(1,) * self.steps.ndim)))
-        return [self._quantile(level) for level in levels]
-
-    def _quantile(self, level: Array) -> Array:
-        outside = ~((level > 0.0) & (level < 1.0))
-        if outside.any():
-            raise InputError(f"q={level[outside].flat[0]:g} must lie between 0 and 1, both excluded")
-        # A decreasing map swaps the tails.
-        rank = 1.0 - level if self.metric.minimize and self.metric.transform else level
-        low, high = self._mass_below_image, self._mass_below_image + self._mass_in_image
-        inside = np.clip(low + rank * (high - low), np.finfo(float).tiny, 1.0 - np.finfo(float).epsneg)
-        unit = self.normalised.icdf(inside)
-        if self.metric.transform:
-            unit = np.clip(unit, _MARGIN, 1.0 - _MARGIN)
-        return self._masked(self.normalizer.inverse(unit))
-
-    def median(self) -> Array:
-        return self.quantile(0.5)
-
-    def interval(self, coverage: float = 0.9) -> tuple[Array, Array]:
-        """The central interval that holds a share `coverage` of the outcomes: (low, high)."""
-        if not (is_number(coverage) and 0.0 < coverage < 1.0):
-            raise InputError(f"coverage={coverage} must lie between 0 and 1, both excluded")
-        low, high = self._quantiles(np.array([0.5 - coverage / 2, 0.5 + coverage / 2]))
-        return low, high
-
-    def mean(self) -> Array:
-        if not any(map(math.isfinite, self.normalizer.image)):  # nothing is cut off
-            return self._masked(self.normalised.mean())
-        levels = 0.5 * (_NODES + 1.0)
-        total = sum((w * y for w, y in zip(_NODE_WEIGHTS, self._quantiles(levels), strict=True)), np.zeros(()))
-        return np.asarray(0.5 * total)
-
-    def cdf(self, y: ArrayLike) -> Array:
-        """Probability that the value is at most y; y is one number or one per step."""
-        values = self._argument(y)
-        rank = (self.normalised.cdf(self.normalizer.forward(values)) - self._mass_below_image) / self._mass_in_image
-        rank = np.clip(rank, 0.0, 1.0)
-        return self._masked(1.0 - rank if self.metric.minimize and self.metric.transform else rank)
-
-    def log_prob(self, y: ArrayLike) -> Array:
-        """Log density at y, in the metric's own space."""
-        values = self._argument(y)
-        low, high = self.metric.hard
-        density = (
-            self.normalised.log_prob(self.normalizer.forward(values))
-            + self.normalizer.log_jacobian(values)
-            - np.log(self._mass_in_image)
-        )
-        return self._masked(np.where((values >= low) & (values <= high), density, -np.inf))
-
-    def prob_better(self, best: ArrayLike) -> Array:
-        """Probability that the value at each step beats `best`: is above it, or below it for minimised metrics."""
-        target = floats(best, "best")
-        if target.ndim == 1 and self.steps.ndim == 2 and len(target) == len(self.steps):
-            target = target[:, None]  # one best value per curve
-        below = self.cdf(target)
-        return below if self.metric.minimize else 1.0 - below
-
-    def sample(self, n: int, seed: int | None = 0) -> Array:
-        """n draws at each step, independent across steps: [n, step], or [curve, n, step] for a batch.
-
-        They tell about each step by itself; for futures that hang together from step to step see `paths`. `seed=None`
-        draws afresh.
-        """
-        size = count(n, "n")
-        rng, shape = np.random.default_rng(seed), self.steps.shape
-        draws = np.empty((size, *shape))
-        chunk = max(1, _DRAWS_AT_ONCE // max(self.steps.size, 1))
-        for start in range(0, size, chunk):
-            uniform = rng.random((min(chunk, size - start), *shape))
-            levels = np.clip(uniform, np.finfo(float).eps, 1.0 - np.finfo(float).eps)
-            draws[start : start + chunk] = self._quantile(levels)
-        return np.moveaxis(draws, 0, self._list_axis)
-
     # --- joint futures -------------------------------------------------------------------------------------------
 
     def paths(self, n: int = 200, seed: int | None = None) -> Array:
-        """n joint futures of one run at its steps, [n, step]: the network's own draws, fed back to it step by step.
+        """Joint futures of one run: the network's own draws, fed back to it step by step.
 
         Of more than 100 steps as many are drawn, evenly spread; those between keep the rank of the nearest one.
+
+        Args:
+            n: How many futures.
+            seed: Of the random numbers; None draws afresh.
+
+        Returns:
+            One future per row, [n, step].
+
+        Raises:
+            InputError: If this is the forecast of a batch, or of a model that samples.
+
+        Examples:
+            >>> f.paths(20, seed=0).shape
+            (20, 45)
         """
         size, order = count(n, "n"), np.argsort(self.steps)
         if self.source is None or self.question is None or self.steps.ndim != 1:
             raise InputError("paths are drawn of one run, by what forecast it; take one of a batch with forecast[i]")
         if self.steps.size > 1 and (np.diff(self.steps[order]) == 0.0).any():
             raise InputError(f"paths need different steps; at={self.steps.tolist()} holds one twice")
-        rng = np.random.default_rng(seed)
-        image = (_MARGIN, 1.0 - _MARGIN) if self.metric.transform else self.normalizer.image
+        rng = generator(seed)
+        paths = room_for((size, len(order)), f"{size} paths of {len(order)} steps")
+        image = (MARGIN, 1.0 - MARGIN) if self.metric.transform else self.normalizer.image
         ahead = replace(self.question, steps=self.steps[order][None])
-        drawn = []
         for start in range(0, size, _PATHS_AT_ONCE):
-            drawn.append(self.source.draw_paths(ahead, min(_PATHS_AT_ONCE, size - start), rng, image))
-        positions, values = drawn[0][0], np.concatenate([part for _, part in drawn])
-        if len(positions) < len(order):
-            values = np.clip(self._filled(order, positions, values), *image)
-        paths = np.empty((size, len(order)))
-        paths[:, order] = values
+            part = paths[start : start + _PATHS_AT_ONCE]
+            positions, values = self.source.draw_paths(ahead, len(part), rng, image)
+            if len(positions) < len(order):
+                values = np.clip(self._filled(order, positions, values), *image)
+            part[:, order] = values
         return self.normalizer.inverse(paths)
 
     def _filled(self, order: NDArray[np.intp], positions: NDArray[np.intp], values: Array) -> Array:
         """Normalised values at all steps, in order, from those drawn at some positions."""
         drawn = self.normalised[order[positions]]
-        ranks = np.clip(drawn.cdf(values), _MARGIN, 1.0 - _MARGIN)
+        ranks = np.clip(drawn.cdf(values), MARGIN, 1.0 - MARGIN)
         nearest = np.abs(np.arange(len(order))[:, None] - positions).argmin(axis=1)
         filled = np.empty((len(values), len(order)))
-        for start in range(0, len(values), max(1, _DRAWS_AT_ONCE // len(order))):
-            part = slice(start, start + max(1, _DRAWS_AT_ONCE // len(order)))
+        for start in range(0, len(values), max(1, DRAWS_AT_ONCE // len(order))):
+            part = slice(start, start + max(1, DRAWS_AT_ONCE // len(order)))
             filled[part] = self.normalised[order].icdf(ranks[part][:, nearest])
         filled[:, positions] = values
         return filled
 
     def prob_ever(self, best: float, n: int = 1000, seed: int | None = 0) -> float:
-        """The probability that any of the later values beats `best`, from n joint futures."""
-        target = number(best, "best")
+        """The probability that any of the later values beats `best`.
+
+        Args:
+            best: The value to beat.
+            n: From how many joint futures.
+            seed: Of the random numbers; None draws afresh.
+
+        Returns:
+            A probability, which is at least that of the last value.
+
+        Raises:
+            InputError: If `best` is not a number, or no joint futures can be drawn (see `paths`).
+
+        Examples:
+            >>> f.prob_ever(1.0, n=20)
+            0.0
+        """
+        target = known(best, "best")
         paths = self.paths(n, seed)
         return float(self.metric.better(paths, target).any(axis=1).mean())
 
     def first_step(self, value: float, n: int = 1000, seed: int | None = 0) -> FirstStep:
-        """When the run first reaches `value`, from n joint futures; at once if it has reached it already."""
+        """When the run first reaches `value`.
+
+        Args:
+            value: A value of the metric.
+            n: From how many joint futures.
+            seed: Of the random numbers; None draws afresh.
+
+        Returns:
+            A probability for each step and for never; all at a step already seen if the run has been there.
+
+        Raises:
+            InputError: If `value` is not a number, or no joint futures can be drawn (see `paths`).
+
+        Examples:
+            >>> f.first_step(0.5)  # the third value was 0.52
+            <FirstStep at 0.5: median step 3, 0 % never>
+        """
         from epochcast.paths import FirstStep
 
-        target = number(value, "value")
+        target = known(value, "value")
         if self.steps.ndim != 1:
             raise InputError("first_step is about one run; take one of the batch with forecast[i]")
         seen = self._reaches(self.observed.values[0, : self.observed.lengths[0]], target)
@@ -267,7 +242,15 @@ class Forecast:
         return np.asarray(~self.metric.better(np.full(values.shape, target), values))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types: steps, median, mean, quantiles and the notes."""
+        """The answers that most programs ask for, in plain JSON types.
+
+        Returns:
+            Metric, horizon, steps, median, mean, quantiles and notes.
+
+        Examples:
+            >>> sorted(f.to_dict()["quantiles"])
+            ['0.025', '0.050', '0.100', '0.250', '0.750', '0.900', '0.950', '0.975']
+        """
         levels = sorted({0.5 + side * band / 2 for band in _BANDS for side in (-1, 1)})
         return {
             "metric": self.metric.name,
@@ -281,7 +264,23 @@ class Forecast:
         }
 
     def plot(self, ax: Axes | None = None, *, truth: ArrayLike | None = None, **options: Any) -> Axes:
-        """A fan chart of one run; `truth` draws what really came, from step 1 on. Options: title, legend."""
+        """A fan chart of one run: what was seen, the median, and the intervals of 50, 80 and 95 %.
+
+        Args:
+            ax: Where to draw; a new figure by default.
+            truth: What really came, from step 1 on.
+            **options: `title`, and `legend=False` to leave the legend out.
+
+        Returns:
+            The axes drawn on.
+
+        Raises:
+            InputError: If this is the forecast of a batch.
+            MissingExtraError: If matplotlib is not installed.
+
+        Examples:
+            >>> f.plot(title="my run").figure.savefig("fan.png")  # doctest: +SKIP
+        """
         from epochcast.plots import fan_chart
 
         if self.steps.ndim != 1:
@@ -289,34 +288,6 @@ class Forecast:
         bands = {band: self.interval(band) for band in (0.95, 0.8, 0.5)}
         seen = (self.observed.steps[0], self.observed.values[0])
         return fan_chart(self.steps, self.median(), bands, seen, self.metric.name, ax=ax, truth=truth, **options)
-
-    # --- the part of the distribution that the metric can reach --------------------------------------------------
-
-    @cached_property
-    def _mass_below_image(self) -> Array:
-        low = self.normalizer.image[0]
-        return self.normalised.cdf(low) if math.isfinite(low) else np.zeros(())
-
-    @cached_property
-    def _mass_in_image(self) -> Array:
-        high = self.normalizer.image[1]
-        above = self.normalised.cdf(high) if math.isfinite(high) else np.ones(())
-        return np.maximum(above - self._mass_below_image, np.finfo(float).tiny)
-
-    def _argument(self, y: ArrayLike) -> Array:
-        values = floats(y, "y")
-        try:
-            np.broadcast_shapes(values.shape, self.steps.shape)
-        except ValueError:
-            raise InputError(f"y has shape {values.shape}; it must fit the steps' shape {self.steps.shape}") from None
-        if (np.isnan(values) & ~np.isnan(self.steps)).any():  # where there is no step, there is no value either
-            raise InputError(f"y={reprlib.repr(y)} must be a number, or one per step")
-        return values
-
-    def _masked(self, result: Array) -> Array:
-        gaps = np.isnan(self.steps)
-        answer: Array = np.where(gaps, np.nan, result) if gaps.any() else np.asarray(result)
-        return answer[()]  # a plain number where there is one run and one step
 
 
 def _plain(array: Array) -> Any:

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epochcast.checks import count, horizon_of, number
+from epochcast.checks import MOST_THREADS, count, horizon_of, number
 from epochcast.curve import Array, Missing
 from epochcast.encode import Others, RunsLike, Seen, check_untrained, encode, notes_of_untrained, seen_of
-from epochcast.engines import load_engine
+from epochcast.engines import load_engine, model_name
 from epochcast.errors import InputError
 from epochcast.forecast import Forecast
 from epochcast.metric import Bounds, Metric, as_metric
@@ -49,7 +49,7 @@ class Forecaster:
     def __init__(
         self, model: str | Path = "default", *, threads: int = 1, schedule: ScheduleLike | None = None
     ) -> None:
-        self.engine: Engine = load_engine(model, count(threads, "threads"))
+        self.engine: Engine = load_engine(model, count(threads, "threads", most=MOST_THREADS))
         self._prepare(schedule)
 
     @classmethod
@@ -394,6 +394,6 @@ def forecast(
         >>> bool(low < f.final.median() < high)
         True
     """
-    forecaster = _shared(model).with_schedule(schedule)
+    forecaster = _shared(model_name(model)).with_schedule(schedule)
     known: dict[str, Any] = {"context": context, "config": config, "space": space}
     return forecaster.forecast(values, horizon, metric, steps, missing=missing, untrained=untrained, at=at, **known)

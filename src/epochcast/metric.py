@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epochcast.checks import is_number
+from epochcast.checks import flag, is_number, shown
 from epochcast.errors import InputError
 
 Bounds = tuple[float, float]
@@ -35,9 +35,23 @@ _INF = math.inf
 class Metric:
     """A performance measure: its direction, the bounds it cannot leave and the range worth telling apart.
 
-    `hard` bounds may be infinite. `soft` bounds are finite; None takes them from the value of the untrained model, or,
-    where that is not known, from the first value of the curve; where no value is the best possible, as for a reward,
-    from the range of the values seen. `transform=False` leaves values as they are, about 0 to 1.
+    Args:
+        name: What it is called in texts and pictures.
+        minimize: Whether smaller is better.
+        hard: The bounds that values cannot leave; either may be infinite.
+        soft: The range in which differences matter, finite. None takes it from the value of the untrained model, or,
+            where that is not known, from the first value of the run; where no value is the best possible, as for a
+            reward, from the range of the values seen.
+        transform: False leaves values as they are, about 0 to 1.
+
+    Raises:
+        InputError: If the bounds are not two numbers, the lower one first, or the soft ones lie outside the hard ones.
+
+    Examples:
+        >>> import epochcast as ec
+        >>> bits = ec.Metric("bits_per_byte", minimize=True, hard=(0.0, float("inf")))
+        >>> ec.forecast([2.1, 1.7, 1.5], horizon=50, metric=bits)
+        <Forecast of bits_per_byte: ... at step 50>
     """
 
     name: str
@@ -47,8 +61,10 @@ class Metric:
     transform: bool = True
 
     def __post_init__(self) -> None:
-        if not isinstance(self.minimize, (bool, np.bool_)):
-            raise InputError(f"minimize={self.minimize!r} of metric {self.name!r} must be True or False")
+        if not (isinstance(self.name, str) and self.name):
+            raise InputError(f"name={shown(self.name)} of a metric must be a text that is not empty")
+        flag(self.minimize, f"metric {self.name!r}: minimize")
+        flag(self.transform, f"metric {self.name!r}: transform")
         low, high = _checked_bounds(self.hard, f"hard bounds of metric {self.name!r}")
         object.__setattr__(self, "hard", (low, high))
         if self.soft is None:
@@ -60,15 +76,35 @@ class Metric:
 
     @classmethod
     def unit(cls) -> Metric:
-        """The prior's own space: values grow, live about [0, 1], and noise may carry them outside."""
+        """The prior's own space: values grow, live about [0, 1], and noise may carry them outside.
+
+        Returns:
+            A metric without bounds that takes values as they are.
+
+        Examples:
+            >>> Metric.unit().transform
+            False
+        """
         return cls("unit", minimize=False, soft=UNIT_INTERVAL, transform=False)
 
     @classmethod
     def named(cls, name: str, *, untrained: float | None = None) -> Metric:
-        """A preset by name; a trailing `%` says that values are percentages, 0 to 100.
+        """A preset by its name.
 
-        >>> Metric.named("accuracy%").hard
-        (0.0, 100.0)
+        Args:
+            name: One of [`metric_names`][epochcast.metric_names]; a trailing `%` says that values are percentages, 0
+                to 100.
+            untrained: The value of the untrained model, as for `with_untrained`.
+
+        Returns:
+            The preset.
+
+        Raises:
+            InputError: If there is no preset of this name.
+
+        Examples:
+            >>> Metric.named("accuracy%").hard
+            (0.0, 100.0)
         """
         key = name.strip().lower()
         base = key.removesuffix("%")
@@ -95,12 +131,35 @@ class Metric:
         return -1.0 if self.minimize else 1.0
 
     def better(self, left: ArrayLike, right: ArrayLike) -> Any:
-        """Where `left` beats `right`: True or False, or an array of them."""
+        """Where `left` beats `right`.
+
+        Args:
+            left: Values of the metric.
+            right: Values to compare them with.
+
+        Returns:
+            True or False, or an array of them; equal values do not beat each other.
+
+        Examples:
+            >>> Metric.named("log_loss").better(0.3, 0.4)
+            True
+        """
         beats = np.asarray(left) < np.asarray(right) if self.minimize else np.asarray(left) > np.asarray(right)
         return bool(beats) if beats.ndim == 0 else beats
 
     def best_of(self, values: Iterable[float | None]) -> float | None:
-        """The best of the values that are known, None where none is."""
+        """The best of the values that are known.
+
+        Args:
+            values: Values of the metric, None where one is unknown.
+
+        Returns:
+            The best value, None where none is known.
+
+        Examples:
+            >>> Metric.named("error").best_of([0.2, None, 0.1])
+            0.1
+        """
         known = [value for value in values if value is not None]
         if not known:
             return None
@@ -122,13 +181,38 @@ class Metric:
         return max([1.0] + [abs(bound) for bound in self.hard if math.isfinite(bound)])
 
     def outside(self, values: ArrayLike) -> Any:
-        """Which values lie outside the hard bounds by more than rounding; one that is missing does not."""
+        """Which values lie outside the hard bounds by more than rounding.
+
+        Args:
+            values: Values of the metric; one that is missing (NaN) does not lie outside.
+
+        Returns:
+            True or False for each.
+
+        Examples:
+            >>> Metric.named("accuracy").outside([0.5, 1.2]).tolist()
+            [False, True]
+        """
         values, spare = np.asarray(values), _ROUNDING * self.width
         with np.errstate(invalid="ignore"):
             return (values < self.hard[0] - spare) | (values > self.hard[1] + spare)
 
     def scaled(self, factor: float) -> Metric:
-        """The same metric in units that are `factor` times smaller (percentages: 100)."""
+        """The same metric in smaller units.
+
+        Args:
+            factor: How many times smaller they are; percentages are 100.
+
+        Returns:
+            A metric whose bounds are `factor` times as large.
+
+        Raises:
+            InputError: If the factor is not positive and finite, or the metric takes values as they are.
+
+        Examples:
+            >>> Metric.named("error").scaled(100.0).hard
+            (0.0, 100.0)
+        """
         if not (is_number(factor) and math.isfinite(factor) and factor > 0):
             raise InputError(f"factor={factor!r} cannot scale metric {self.name!r}; it must be positive and finite")
         if not self.transform:
@@ -138,7 +222,21 @@ class Metric:
         return replace(self, name=f"{self.name} (x{factor:g})", hard=hard, soft=soft)
 
     def with_untrained(self, value: float) -> Metric:
-        """Soft bounds that reach from the value of the untrained model to the best value possible."""
+        """The same with soft bounds that reach from the value of the untrained model to the best value possible.
+
+        Args:
+            value: What the untrained model scores.
+
+        Returns:
+            A metric whose soft bounds no longer depend on the run.
+
+        Raises:
+            InputError: If the metric cannot have this value, or has no best one.
+
+        Examples:
+            >>> Metric.named("log_loss").with_untrained(2.303).soft
+            (0.0, 2.303)
+        """
         value = self.checked_untrained(value)
         if not math.isfinite(self.best):
             raise InputError(
@@ -148,7 +246,21 @@ class Metric:
         return replace(self, soft=(min(self.best, value), max(self.best, value)))
 
     def checked_untrained(self, value: float) -> float:
-        """A value of the untrained model that this metric can have."""
+        """A value of the untrained model, if this metric can have it.
+
+        Args:
+            value: What the untrained model scores.
+
+        Returns:
+            The same value.
+
+        Raises:
+            InputError: If it is not finite, outside the hard bounds, or the best value already.
+
+        Examples:
+            >>> Metric.named("accuracy").checked_untrained(0.1)
+            0.1
+        """
         if not (is_number(value) and abs(value) <= LARGEST_VALUE):  # false for NaN too
             raise InputError(f"untrained={reprlib.repr(value)} of metric {self.name!r} must be a finite number")
         if value == self.best or not self.hard[0] <= value <= self.hard[1]:
@@ -163,15 +275,19 @@ class Metric:
 def _checked_bounds(bounds: Any, what: str) -> Bounds:
     """Two numbers, the lower one first, that arithmetic can handle; either may be infinite."""
     pair = tuple(bounds) if isinstance(bounds, (tuple, list, np.ndarray)) else ()
-    if len(pair) == 2 and all(is_number(bound) for bound in pair):
+    if len(pair) == 2 and all(is_number(bound) and _bearable(abs(bound)) for bound in pair):
         low, high = float(pair[0]), float(pair[1])
-        largest = max((abs(bound) for bound in (low, high) if math.isfinite(bound)), default=0.0)
-        if high - low >= SMALLEST_RANGE and largest <= LARGEST_VALUE:  # false for NaN too
+        if high - low >= SMALLEST_RANGE:  # false for NaN, of two infinities, too
             return low, high
     raise InputError(
         f"{what} must be two numbers, the lower one first, at least {SMALLEST_RANGE:g} apart "
         f"and at most {LARGEST_VALUE:g} in size, not {reprlib.repr(bounds)}"
     )
+
+
+def _bearable(size: float) -> bool:
+    """False for NaN, and for whole numbers that no float holds."""
+    return size <= LARGEST_VALUE or size == _INF
 
 
 _PRESETS: dict[str, Metric] = {
@@ -192,7 +308,15 @@ _PRESETS: dict[str, Metric] = {
 
 
 def metric_names() -> list[str]:
-    """Names that `Metric.named` knows."""
+    """The names of the metrics that need no further words.
+
+    Returns:
+        Names that [`Metric.named`][epochcast.Metric.named] and every `metric=` know, in alphabetical order.
+
+    Examples:
+        >>> metric_names()[:3]
+        ['accuracy', 'auc', 'balanced_accuracy']
+    """
     return sorted(_PRESETS)
 
 

@@ -67,11 +67,18 @@ def _inside(distribution: Distribution, rng: np.random.Generator, image: Bounds)
 
 @dataclass(frozen=True)
 class FirstStep:
-    """When a run first reaches a value: a probability for each step, and for never within the horizon."""
+    """When a run first reaches a value: a probability for each step, and for never within the horizon.
+
+    Attributes:
+        value: The value to be reached.
+        steps: The steps at which that can be, rising.
+        probability: The probability of each step.
+        never: The probability that it is not reached up to the horizon.
+    """
 
     value: float
-    steps: Array  # [step], rising
-    probability: Array  # [step]
+    steps: Array
+    probability: Array
     never: float
 
     def __repr__(self) -> str:
@@ -80,11 +87,34 @@ class FirstStep:
         return f"<FirstStep at {self.value:.4g}: median {likely}, {100 * self.never:.0f} % never>"
 
     def quantile(self, q: float) -> float:
-        """The step by which the value is reached with probability q; infinite where that is never."""
+        """The step by which the value is reached with probability `q`.
+
+        Args:
+            q: A probability between 0 and 1, both excluded.
+
+        Returns:
+            A step, infinite where the value is not reached with this probability.
+
+        Raises:
+            InputError: If `q` does not lie between 0 and 1.
+
+        Examples:
+            >>> f.first_step(0.5).quantile(0.9)  # the third value was 0.52
+            3.0
+        """
         if not (is_number(q) and 0.0 < q < 1.0):
             raise InputError(f"q={q!r} must lie between 0 and 1, both excluded")
         reached = np.flatnonzero(np.cumsum(self.probability) >= q - 1e-12)
         return float(self.steps[reached[0]]) if len(reached) else math.inf
 
     def median(self) -> float:
+        """The step by which the value is as likely reached as not.
+
+        Returns:
+            A step, or infinity.
+
+        Examples:
+            >>> f.first_step(0.5).median()
+            3.0
+        """
         return self.quantile(0.5)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epochcast.curve import floats
 from epochcast.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def fan_chart(
         ax.fill_between(steps, low, high, color=color, linewidth=0, label=f"{band:.0%} interval")
     ax.plot(steps, median, color=_BLUE, linewidth=2, label="median forecast")
     if truth is not None:
-        values = np.asarray(truth, dtype=np.float64)
+        values = floats(truth, "truth")
         ax.plot(np.arange(1, len(values) + 1), values, color=_TRUTH, linewidth=1, alpha=0.9, label="truth")
     ax.plot(*seen, color=_INK, marker=".", markersize=5, linewidth=1.2, label="seen")
     ax.set_xlabel("step")

@@ -35,14 +35,33 @@ _SMALLEST_EXPONENTIAL = 0.01  # share of the rate that an exponential decay come
 
 @dataclass(frozen=True)
 class Schedule:
-    """Learning rates of a run up to its horizon."""
+    """Learning rates of a run up to its horizon.
+
+    Examples:
+        >>> Schedule.of("cosine").name
+        'cosine'
+    """
 
     name: str
     rate_of: RateOf
 
     @classmethod
     def of(cls, schedule: ScheduleLike) -> Schedule:
-        """A schedule from its words, from a function of the step, or from one rate per step."""
+        """A schedule from what a user says of it.
+
+        Args:
+            schedule: Words, a function of the step, one rate per step, or a schedule.
+
+        Returns:
+            The schedule.
+
+        Raises:
+            InputError: If the words are not understood, or a rate is negative or not finite.
+
+        Examples:
+            >>> Schedule.of("linear,warmup=5,final=0.1").name
+            'linear,warmup=5,final=0.1'
+        """
         if isinstance(schedule, Schedule):
             return schedule
         if isinstance(schedule, str):
@@ -53,11 +72,35 @@ class Schedule:
 
     @classmethod
     def spaced(cls, rates: ArrayLike) -> Schedule:
-        """Rates of equal parts of a run, whatever its horizon."""
+        """Rates of equal parts of a run, whatever its horizon.
+
+        Args:
+            rates: One rate per part.
+
+        Returns:
+            The schedule.
+
+        Raises:
+            InputError: If a rate is negative or not finite.
+
+        Examples:
+            >>> Schedule.spaced([1.0, 0.1]).name
+            'rates'
+        """
         return cls("rates", _Spaced(_positive(rates)))
 
     def check(self, horizon: float) -> None:
-        """Raise unless it gives rates for a run with this horizon."""
+        """Make sure that there are rates for a run with this horizon.
+
+        Args:
+            horizon: The step at which the run is planned to end.
+
+        Raises:
+            InputError: If a function fails, a list is too short, or the decay begins after the end.
+
+        Examples:
+            >>> Schedule.of([0.1] * 30 + [0.01] * 20).check(50)
+        """
         _table(self, float(horizon))
 
     def at(self, steps: Array, horizon: float, scale: float = 1.0) -> Rates:

@@ -12,8 +12,8 @@ from typing import Any
 
 from epochcast.benchmarks.collection import Collection, Collector, numbers_of
 from epochcast.benchmarks.json_stream import Stream, TruncatedError, open_text
-from epochcast.benchmarks.metric_names import metric_from
 from epochcast.errors import InputError
+from epochcast.naming import metric_from
 
 DEFAULT_METRIC = "Train/val_accuracy"
 _EXPORTED = ("valid_accuracy", "valid-accuracy", "valid_acc", "val_accuracy", "val_acc", "accuracy")

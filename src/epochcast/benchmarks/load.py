@@ -33,12 +33,27 @@ def load(
     skip_bad: bool = False,
     horizon: Horizon = "own",
 ) -> Collection:
-    """The curve sets of a file or a folder; `digits_bench` is the collection that ships with epochcast.
+    """The curves of a file or a folder.
 
-    `monitor` chooses among the metrics of a file by the name it has there; `metric` says what a column of logs
-    measures, and `horizon` where their runs were planned to end: each at its "own" last step, all of a task at that of
-    its "longest" run, or all at a given step, after which nothing is read. What is bad is an error that names file and
-    place, or with `skip_bad` left out and listed. (`kind` is the former name of `metric`, and `metric` of `monitor`.)
+    Args:
+        path: A collection, a folder of them or of logs, or `"digits_bench"`, the collection that ships.
+        monitor: The name in the file, where there are several metrics.
+        metric: What a column of logs measures, where its name does not say it.
+        kind: The former name of `metric`, when `metric` was that of `monitor`.
+        skip_bad: Leave out and list what cannot be read.
+        horizon: Where the runs of logs were planned to end: each at its `"own"` last step, all of a task at that of its
+            `"longest"` run, or all at a given step, after which nothing is read.
+
+    Returns:
+        One set of curves for each collection and metric.
+
+    Raises:
+        InputError: If there is nothing that can be read; the message names file and place.
+
+    Examples:
+        >>> from epochcast.benchmarks import load
+        >>> load("digits_bench").sets[0]
+        <CurveSet digits_bench_accuracy: 1,056 curves of 0-100 values, 12 tasks, accuracy>
     """
     path = Path(path)
     monitor, metric = _named(monitor, metric, kind)

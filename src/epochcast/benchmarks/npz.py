@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from epochcast.benchmarks.collection import Skipped
 from epochcast.benchmarks.curveset import CurveSet
-from epochcast.benchmarks.metric_names import metric_from
 from epochcast.errors import InputError
 from epochcast.metric import Metric
+from epochcast.naming import metric_from
 
 MAX_BYTES = 2**30  # of one array, unpacked
 
@@ -48,7 +48,21 @@ def read_npz(path: str | Path, *, values: str = "curves", skipped: list[Skipped]
 
 
 def digits_bench(metric: Literal["accuracy", "log_loss"] = "accuracy") -> CurveSet:
-    """The collection that ships with epochcast: validation curves of 1,056 small networks on 12 tasks."""
+    """The collection that ships with epochcast: validation curves of 1,056 small networks on 12 tasks.
+
+    Args:
+        metric: Which of the two that were measured.
+
+    Returns:
+        The curves.
+
+    Raises:
+        InputError: If another metric is asked for.
+
+    Examples:
+        >>> len(digits_bench("log_loss"))
+        1056
+    """
     if metric not in ("accuracy", "log_loss"):
         raise InputError(f"digits_bench holds accuracy and log_loss, not {metric!r}")
     with resources.as_file(resources.files("epochcast.data") / "digits_bench.npz") as path:

@@ -18,9 +18,9 @@ import numpy as np
 
 from epochcast.benchmarks.collection import Collection, Collector
 from epochcast.benchmarks.json_stream import open_text
-from epochcast.benchmarks.metric_names import metric_from
 from epochcast.checks import is_number
 from epochcast.metric import Metric
+from epochcast.naming import metric_from
 
 DEFAULT_METRIC = "valid/ce_loss"
 MAX_LINE = 64 * 2**20  # characters of one training

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Literal
 
 from epochcast.benchmarks.collection import Collection, Collector, Skipped
-from epochcast.benchmarks.metric_names import metric_from
 from epochcast.errors import InputError
 from epochcast.logs import read_runs
 from epochcast.metric import Metric, as_metric, metric_names
-from epochcast.naming import metric_by_name
+from epochcast.naming import metric_by_name, metric_from
 
 Horizon = Literal["own", "longest"] | float
 

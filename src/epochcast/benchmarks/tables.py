@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from epochcast.benchmarks.collection import MAX_VALUES, Collection, Collector
-from epochcast.benchmarks.metric_names import metric_from
 from epochcast.errors import InputError
+from epochcast.naming import metric_from
 
 _TASKS = ("openmlid", "dataset", "task")
 _CURVES = ("learner", "arch", "arch_index", "config", "config_id", "index")

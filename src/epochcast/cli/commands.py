@@ -9,11 +9,12 @@ import typer
 import epochcast
 from epochcast.cli.demo import demo
 from epochcast.cli.evaluate import evaluate_real, evaluate_stopping
+from epochcast.cli.evaluate_prior import evaluate_prior
 from epochcast.cli.forecast import forecast
 from epochcast.cli.models import models
+from epochcast.cli.report import report
 from epochcast.cli.train import train
 from epochcast.cli.watch import watch
-from epochcast.experiments.prior.command import evaluate_prior
 
 app = typer.Typer(
     name="epochcast",
@@ -41,7 +42,7 @@ def _options(
     """Where will this training run end? Calibrated forecasts of learning curves after a few epochs."""
 
 
-for _command in (forecast, demo, watch, models, train):
+for _command in (forecast, demo, watch, report, models, train):
     app.command()(_command)
 app.add_typer(evaluate_app, name="evaluate")
 evaluate_app.command("prior")(evaluate_prior)

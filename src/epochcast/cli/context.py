@@ -15,7 +15,7 @@ import typer
 from epochcast.errors import InputError
 from epochcast.logs import Column, read_runs
 from epochcast.logs import Run as LoggedRun
-from epochcast.logs.config import config_beside
+from epochcast.logs.configuration import config_beside
 from epochcast.logs.run import shown
 from epochcast.run import Run
 

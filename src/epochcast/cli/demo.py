@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 from rich.console import Console
 
-from epochcast.cli.demo_runs import SEEN, demo_runs, draw_runs
 from epochcast.cli.forecast import show
 from epochcast.console import plain_table, progress
 from epochcast.forecast import Forecast
 from epochcast.forecaster import Forecaster
-from epochcast.plots import check_picture
+from epochcast.logs import read_column
+from epochcast.plots import check_picture, panels, save_picture
+
+FOLDER = Path(__file__).parents[1] / "data" / "runs"
+SEEN = 10
+
+# file, column, metric, what it is; made by examples/train_runs.py
+_RUNS = (
+    ("digits_mlp", "val_acc", "accuracy", "an MLP on handwritten digits"),
+    ("digits_cnn_cosine", "val_acc", "accuracy", "a CNN with a cosine schedule"),
+    ("digits_mlp_step", "val_acc", "accuracy", "an MLP whose learning rate drops twice"),
+    ("letters_rnn", "val_acc", "accuracy", "a recurrent network on letter sequences"),
+    ("wine_too_slow", "val_acc", "accuracy", "a learning rate far too small"),
+    ("breast_cancer_logistic", "val_loss", "log_loss", "logistic regression"),
+    ("digits_overfit", "val_loss", "log_loss", "a network that overfits"),
+    ("digits_diverging", "val_acc", "accuracy", "a learning rate that grows until it is too large"),
+)
 
 
 def demo(
@@ -46,3 +64,36 @@ def demo(
         with progress("drawing") as advance:
             draw_runs(runs, forecasts, plot, advance)
         console.print(f"wrote {plot}", markup=False)
+
+
+@dataclass(frozen=True)
+class DemoRun:
+    """A finished run: one metric per epoch, from epoch 1 on."""
+
+    name: str
+    metric: str
+    about: str
+    values: NDArray[np.float64]
+
+
+def demo_runs() -> list[DemoRun]:
+    """All runs of the demo, the plainest first."""
+    return [
+        DemoRun(name, metric, about, np.asarray(read_column(FOLDER / f"{name}.csv", column).values))
+        for name, column, metric, about in _RUNS
+    ]
+
+
+def draw_runs(runs: list[DemoRun], forecasts: list[Forecast], path: Path, advance: Callable[[int, int], None]) -> None:
+    """Fan charts of all runs in one picture, each with what really came."""
+    columns = 3
+    lines = -(-len(runs) // columns)
+    figure, axes = panels(lines, columns, 4.6, 3.2)
+    for done, (ax, run, forecast) in enumerate(zip(axes.flat, runs, forecasts, strict=False)):
+        advance(done, len(runs))
+        forecast.plot(ax, truth=run.values, title=run.about, legend=False)
+    for ax in list(axes.flat)[len(runs) :]:  # the first panel left over holds the legend of all
+        ax.set_axis_off()
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    axes[-1, -1].legend(handles, labels, loc="center", frameon=False)
+    save_picture(figure, path, dpi=130)

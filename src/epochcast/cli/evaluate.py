@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from epochcast.benchmarks import CurveSet, load
+from epochcast.benchmarks.runs import Horizon
 from epochcast.cli.metric import NOTHING_SAID, MetricOptions, monitored, takes_metric
 from epochcast.cli.options import JsonOption, ModelOption, horizon_of_logs
 from epochcast.console import as_json as json_text
@@ -41,25 +46,31 @@ def evaluate_real(
     as_json: JsonOption = False,
 ) -> None:
     """Score forecasts of real curves: likelihood, error, CRPS, coverage and ranks at every cutoff."""
-    from epochcast.experiments.real.command import Request, report, study
-    from epochcast.experiments.real.study import Plan
+    from epochcast.engines import load_engine
+    from epochcast.experiments.harness import Harness, Store, Workers
+    from epochcast.experiments.real.report import tables, write
+    from epochcast.experiments.real.rows import rows_of
+    from epochcast.experiments.real.study import Plan, chosen, prepared, run, used
 
     plan = Plan(tuple(words(engines)), tuple(floats(cutoffs)), curves, sampler_curves, tuple(words(sampled_on)), seed)
-    name, measured = _measured(said)
     make_folder(out)
-    paths, chosen = tuple(data or ["digits_bench"]), tuple(words(benchmarks))
     with progress("scoring") as advance:
-        findings = study(Request(paths, plan, chosen, name, measured, skip_bad, horizon), cache, jobs, advance)
-    for line in (*(f"left out {item}" for item in findings.left_out), *findings.used()):
+        sets, left_out = _read(data or ["digits_bench"], said, skip_bad, "own" if horizon is None else horizon)
+        collections = [part for curves in chosen(sets, words(benchmarks)) for part in prepared(curves, plan)]
+        store = None if cache is None else Store(cache / "real.jsonl" if cache.is_dir() else cache)
+        scored = run(collections, plan, Harness(store, Workers(jobs), advance))
+    rows = rows_of(scored)
+    for line in (*left_out, *used(collections, scored)):
         typer.echo(line, err=True)
     if out is not None:
+        command = shlex.join(["epochcast", *sys.argv[1:]])
         with progress("drawing"):
-            written = report(findings, out)
+            written = write(out, collections, scored, rows, plan, load_engine(plan.engines[0]), command)
         typer.echo(f"wrote {written}", err=True)
     if as_json:
-        typer.echo(json_text([row.to_dict() for row in findings.rows]))
+        typer.echo(json_text(rows))
     else:
-        Console().print(*findings.tables())
+        Console().print(*tables(rows))
 
 
 @takes_metric
@@ -88,18 +99,16 @@ def evaluate_stopping(
     from epochcast.experiments.harness import Harness, Store, Workers
     from epochcast.experiments.stopping.replay import Settings
     from epochcast.experiments.stopping.report import summary_table, write
-    from epochcast.experiments.stopping.study import Source, run, tasks_of, used
+    from epochcast.experiments.stopping.study import files_in, run, tasks_of, used
 
     settings = Settings(orders, confidences=tuple(floats(confidence)), curves=curves, seed=seed)
-    name, measured = _measured(said)
     make_folder(out)
-    names = None if benchmarks is None else words(benchmarks)
     store = None if cache is None else Store(cache)
     with progress(f"{model} on the tasks") as advance:
-        found = Source(data, names, name, measured, horizon, skip_bad).read()
-        replayed = tasks_of([curves for part in found for curves in part.sets], settings, words(tasks))
+        files = files_in(data, None if benchmarks is None else words(benchmarks))
+        sets, left_out = _read(files, said, skip_bad, "longest" if horizon is None else horizon)
+        replayed = tasks_of(sets, settings, words(tasks))
         results = run(replayed, model, settings, Harness(store, Workers(jobs), advance))
-    left_out = [f"left out {item}" for part in found for item in part.skipped]
     for line in (*left_out, *used(replayed)):
         typer.echo(line, err=True)
     if out is not None:
@@ -107,9 +116,19 @@ def evaluate_stopping(
             write(results, out)
         typer.echo(f"wrote {out}", err=True)
     if as_json:
-        typer.echo(json_text([row.to_dict() for result in results for row in result.rows]))
+        typer.echo(json_text([row for result in results for row in result.rows]))
     else:
         typer.echo(summary_table(results))
+
+
+def _read(
+    paths: Sequence[str | Path], said: MetricOptions, skip_bad: bool, horizon: Horizon
+) -> tuple[list[CurveSet], list[str]]:
+    """The collections at some paths, and what was left out of them."""
+    monitor, metric = _measured(said)
+    found = [load(path, monitor=monitor, metric=metric, skip_bad=skip_bad, horizon=horizon) for path in paths]
+    sets = [curves for collection in found for curves in collection.sets]
+    return sets, [f"left out {item}" for collection in found for item in collection.skipped]
 
 
 def _measured(said: MetricOptions) -> tuple[str | None, Metric | None]:
@@ -117,5 +136,5 @@ def _measured(said: MetricOptions) -> tuple[str | None, Metric | None]:
     name, words = monitored(said)
     if name is None:  # of collections, a preset names the metric, too
         name, words = said.metric, None
-    told = said.words(words)
-    return name, told.metric(name or "metric") if told.given else None
+    described = words is not None or said.own
+    return name, said.measured(words, name or "metric") if described else None

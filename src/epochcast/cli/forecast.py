@@ -75,27 +75,23 @@ def forecast(
     if plot is not None:
         check_picture(plot)
     monitor, metric = said.monitor, said.metric
-    if not said.words(None).given or said.kind is not None or column is not None:  # else it is one's own
+    if not said.own or said.kind is not None or column is not None:  # else it is one's own
         monitor, metric = monitored(said, column)
-    try:
-        series = _checked(read_column(_readable(source), monitor, step_column=step_column, run=run), source, cutoff)
-    except UnknownColumnError as error:
-        if metric is not None or monitor != said.metric:
-            raise
-        # A name that was given as --metric may be meant as either.
-        raise InputError(
-            f"metric {said.metric!r} is unknown; choose from {', '.join(metric_names())}; {error}"
-        ) from None
-    told = said.words(metric)
-    measured = told.metric(series.name)
+    either = metric is None and monitor == said.metric  # a name that was given as --metric may be meant so
+    series = _checked(_read(source, monitor, step_column, run, either), source, cutoff)
+    measured = said.measured(metric, series.name)
     slow = model in SAMPLERS
     among = Among.of(series, context, config, step_column)
     with progress(f"sampling with {model}") if slow else nullcontext():
         forecaster = Forecaster(model, schedule=schedule)
         seen = {"missing": missing, "untrained": untrained, **among.known(cutoff)}
         result = forecaster.forecast(horizon=horizon, metric=measured, **seen)
-    notes = [*_notes_on_steps(series), *([] if told.given else [reading(series.name, measured)]), *series.run.notes]
-    notes += among.notes
+    notes = [
+        *_notes_on_steps(series),
+        *([] if metric is not None or said.own else [reading(series.name, measured)]),
+        *series.run.notes,
+        *among.notes,
+    ]
     for note in notes:
         typer.echo(f"note: {note}", err=True)
     came = cutoff is not None and cutoff < len(series.values)
@@ -106,6 +102,17 @@ def forecast(
         typer.echo(json_text(_answer(result, among, notes, best)))
     else:
         show(result, truth, best)
+
+
+def _read(source: str, monitor: str | None, step_column: str | None, run: str | None, either: bool) -> Column:
+    """The column of that name, which may be meant for a metric's."""
+    try:
+        return read_column(_readable(source), monitor, step_column=step_column, run=run)
+    except UnknownColumnError as error:
+        if not either:
+            raise
+        known = ", ".join(metric_names())
+        raise InputError(f"metric {monitor!r} is unknown; choose from {known}; {error}") from None
 
 
 def _checked(series: Column, source: str, cutoff: int | None) -> Column:

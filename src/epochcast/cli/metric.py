@@ -37,9 +37,38 @@ class MetricOptions:
         str | None, typer.Option("--soft", metavar="LOW,HIGH", help="the range in which differences matter")
     ] = None
 
-    def words(self, name: str | None) -> MetricWords:
-        """The words for a metric of this name, or of none."""
-        return MetricWords(name, self.minimize, self.hard, self.soft)
+    @property
+    def own(self) -> bool:
+        """Whether a direction or bounds were said."""
+        return (self.minimize, self.hard, self.soft) != (None, None, None)
+
+    def measured(self, name: str | None, column: str) -> Metric:
+        """The metric of a column by its name, that of a preset or of one's own; without one, by the column's."""
+        base = self._preset(name, column)
+        if base is None:
+            if self.minimize is None:
+                raise InputError(f"metric {name!r} is not known by name; say --minimize or --maximize, too")
+            base = Metric(name or column, self.minimize)
+        elif self.minimize is not None and self.minimize != base.minimize:
+            told, known = (("minimised" if down else "maximised") for down in (self.minimize, base.minimize))
+            raise InputError(f"{base.name} is {known}, not {told}; give a metric of your own another name")
+        hard = base.hard if self.hard is None else _bounds(self.hard, "--hard")
+        soft = _soft_inside(base, hard) if self.soft is None else _bounds(self.soft, "--soft")
+        return replace(base, hard=hard, soft=soft)
+
+    def _preset(self, name: str | None, column: str) -> Metric | None:
+        """The preset that is named, or that the column's name tells; None for a metric of one's own."""
+        if name is not None:
+            return None if self.own and not is_preset(name) else Metric.named(name)
+        if self.minimize is not None:
+            return None
+        found = metric_by_name(column)
+        if found is None:
+            raise InputError(
+                f"what {column!r} measures is not known from its name; give --metric, one of "
+                f"{', '.join(metric_names())}, or --minimize or --maximize"
+            )
+        return found
 
 
 NOTHING_SAID = MetricOptions()
@@ -62,53 +91,6 @@ def takes_metric(command: Callable[..., None]) -> Callable[..., None]:
     return with_options
 
 
-@dataclass(frozen=True)
-class MetricWords:
-    """What was said of a metric: the name of a preset or of one's own, a direction, bounds; or nothing at all."""
-
-    name: str | None = None
-    minimize: bool | None = None
-    hard: str | None = None
-    soft: str | None = None
-
-    @property
-    def given(self) -> bool:
-        """Whether anything was said."""
-        return any(item is not None for item in (self.name, self.minimize, self.hard, self.soft))
-
-    def metric(self, column: str) -> Metric:
-        """The metric of a column; where nothing was said, the one that the column's name tells."""
-        base = self._preset(column)
-        if base is None:
-            if self.minimize is None:
-                raise InputError(f"metric {self.name!r} is not known by name; say --minimize or --maximize, too")
-            base = Metric(self.name or column, self.minimize)
-        elif self.minimize is not None and self.minimize != base.minimize:
-            told, known = (("minimised" if down else "maximised") for down in (self.minimize, base.minimize))
-            raise InputError(f"{base.name} is {known}, not {told}; give a metric of your own another name")
-        hard = base.hard if self.hard is None else _bounds(self.hard, "--hard")
-        soft = _soft_inside(base, hard) if self.soft is None else _bounds(self.soft, "--soft")
-        return replace(base, hard=hard, soft=soft)
-
-    def _preset(self, column: str) -> Metric | None:
-        """The preset that is named, or that the column's name tells; None for a metric of one's own."""
-        if self.name is not None:
-            if not is_preset(self.name) and (
-                self.minimize is not None or self.hard is not None or self.soft is not None
-            ):
-                return None
-            return Metric.named(self.name)
-        if self.minimize is not None:
-            return None
-        found = metric_by_name(column)
-        if found is None:
-            raise InputError(
-                f"what {column!r} measures is not known from its name; give --metric, one of "
-                f"{', '.join(metric_names())}, or --minimize or --maximize"
-            )
-        return found
-
-
 def monitored(said: MetricOptions, column: str | None = None) -> tuple[str | None, str | None]:
     """The name in the logs and what it measures, from the options of this version and of the one before.
 
@@ -126,6 +108,15 @@ def monitored(said: MetricOptions, column: str | None = None) -> tuple[str | Non
     if monitor is None and metric is not None and not is_preset(metric):
         return metric, None
     return monitor, metric
+
+
+def watched_metric(said: MetricOptions) -> tuple[str, Metric]:
+    """The name in the logs of all runs, and what it measures."""
+    name, words = monitored(said)
+    if name is None and said.metric is None:
+        raise InputError("say which metric to watch: --monitor and the name under which it is logged, such as val_acc")
+    name = name or str(said.metric)
+    return name, said.measured(words, name)
 
 
 def _deprecated(option: str, instead: str) -> None:

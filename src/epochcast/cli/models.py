@@ -24,11 +24,12 @@ def models(
         typer.echo(json_text(registry()))
         return
     table = plain_table()
-    for heading in ("model", "prior", "weights", "about"):
+    for heading in ("model", "version", "prior", "weights", "about"):
         table.add_column(heading, no_wrap=heading != "about", justify="right" if heading == "weights" else "left")
     for known, entry in sorted(registry()["models"].items()):
         card = entry["card"]
         title = f"{known} (default)" if known == registry()["default"] else known
-        table.add_row(title, card.get("prior", ""), f"{card.get('weights', 0):,}", card.get("about", ""))
+        version = f"{card.get('version', '')} ({card.get('date', '')})"
+        table.add_row(title, version, card.get("prior", ""), f"{card.get('weights', 0):,}", card.get("about", ""))
     Console().print(table)
     typer.echo("epochcast models NAME shows a model's card: its recipe, what it cost, what it scores")

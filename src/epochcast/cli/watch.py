@@ -8,9 +8,17 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from epochcast.cli.metric import MetricOptions, monitored, takes_metric
-from epochcast.cli.options import HorizonOption, JsonOption, ModelOption, ScheduleOption, StepColumnOption, number
-from epochcast.errors import InputError
+from epochcast.cli.metric import MetricOptions, takes_metric, watched_metric
+from epochcast.cli.options import (
+    HorizonOption,
+    JsonOption,
+    ModelOption,
+    ScheduleOption,
+    StepColumnOption,
+    number,
+    whole,
+)
+from epochcast.errors import InputError, MissingExtraError
 
 
 @takes_metric
@@ -33,17 +41,22 @@ def watch(
     schedule: ScheduleOption = None,
     model: ModelOption = "default",
     as_json: JsonOption = False,
+    web: Annotated[bool, typer.Option("--web", help="show a page in the browser that stays live")] = False,
+    port: Annotated[
+        int | None, typer.Option(parser=whole, metavar="INTEGER", help="of the page; by default 8421, or the next free")
+    ] = None,
+    host: Annotated[str, typer.Option(help="of the page; another than 127.0.0.1 asks for a token")] = "127.0.0.1",
+    token: Annotated[bool, typer.Option("--token", help="ask for a token on 127.0.0.1, too")] = False,
+    no_open: Annotated[bool, typer.Option("--no-open", help="do not open a browser")] = False,
 ) -> None:
     """Watch all runs below a directory: where each will end, and whether it can still win."""
     from epochcast.forecaster import Forecaster
     from epochcast.watch import Watcher
     from epochcast.watch.table import show
 
-    name, words = monitored(said)
-    if name is None and said.metric is None:
-        raise InputError("say which metric to watch: --monitor and the name under which it is logged, such as val_acc")
-    name = name or str(said.metric)
-    measured = said.words(words).metric(name)
+    if web and (once or as_json):
+        raise InputError("--web shows a page that stays live; leave --once and --json out")
+    name, measured = watched_metric(said)
     forecaster = Forecaster(model, schedule=schedule)
     options = {
         "confidence": confidence,
@@ -55,4 +68,12 @@ def watch(
     if once:
         options["most_bytes"] = 0  # nothing to remember for a second look
     watcher = Watcher(directory, name, measured, horizon, **options)  # type: ignore[arg-type]
-    show(watcher, Console(highlight=False), interval=interval, once=once, as_json=as_json)
+    console = Console(highlight=False)
+    if web:
+        try:
+            from epochcast.web.serve import serve
+        except ImportError as error:
+            raise MissingExtraError(error.name or "starlette", "web") from None
+        serve(watcher, console, interval=interval, host=host, port=port, ask_token=token, open_browser=not no_open)
+    else:
+        show(watcher, console, interval=interval, once=once, as_json=as_json)

@@ -29,7 +29,7 @@ class DecoderInputs:
 
     cutoff_features: Array  # [run, cutoff, feature]
     query_features: Array  # [run, cutoff, query, feature]
-    read: Callable[[Raw], Mixture]
+    read: Callable[..., Mixture]  # of raw outputs, and of what other runs suggest where there are any
     whole: RunFeatures  # what these were made from, in the network's own steps
     values: Array  # [run, value]
     cutoffs: NDArray[np.int64]  # [run, cutoff]
@@ -126,18 +126,40 @@ def _decoder_inputs(
 ) -> DecoderInputs:
     seen = whole.at(cutoffs)
 
-    def read(raw: Raw) -> Mixture:
+    def read(raw: Raw, suggested: Suggested | None = None) -> Mixture:
         logits, offsets, stretch, scale = _outputs(raw)
         log_unit = (np.log(seen.unit)[..., None] + scale)[..., None]
         distance = np.sinh(np.clip(offsets, -constants.LARGEST_OFFSET, constants.LARGEST_OFFSET))
-        log_scales = _limited(log_unit + stretch)
+        means, log_scales = seen.last[..., None, None] + np.exp(log_unit) * distance, log_unit + stretch
+        if suggested is not None:
+            logits, means, log_scales = suggested.beside(logits, means, log_scales, seen.unit)
         return Mixture(
             _with_last(log_softmax(logits) + np.log1p(-constants.SURPRISE), np.log(constants.SURPRISE)),
-            _with_last(seen.last[..., None, None] + np.exp(log_unit) * distance, constants.SURPRISE_MEAN),
-            _with_last(log_scales, np.log(constants.SURPRISE_SCALE)),
+            _with_last(means, constants.SURPRISE_MEAN),
+            _with_last(_limited(log_scales), np.log(constants.SURPRISE_SCALE)),
         )
 
     return DecoderInputs(seen.tokens, seen.queries(queries, rates), read, whole, values, cutoffs, queries)
+
+
+@dataclass(frozen=True)
+class Suggested:
+    """Components around what other runs suggest: [run, cutoff, query, SUGGESTIONS]."""
+
+    raw: Raw  # [run, cutoff, query, 3 x SUGGESTIONS]: logits, shifts and stretches
+    means: Array
+    spreads: Array
+
+    def beside(self, logits: Array, means: Array, log_scales: Array, unit: Array) -> tuple[Array, Array, Array]:
+        """All components, those around the newest value first."""
+        own_logits, shifts, stretches = np.split(self.raw.astype(np.float64), 3, axis=-1)
+        widths = self.spreads + constants.WIDTH_OF_NOISE * unit[..., None, None]
+        shifted = self.means + widths * np.clip(shifts, -constants.LARGEST_SHIFT, constants.LARGEST_SHIFT)
+        return (
+            np.concatenate([logits, own_logits], axis=-1),
+            np.concatenate([means, shifted], axis=-1),
+            np.concatenate([log_scales, np.log(widths) + stretches], axis=-1),
+        )
 
 
 def _outputs(raw: Raw) -> tuple[Array, Array, Array, Array]:

@@ -26,6 +26,7 @@ RUN_FEATURES = 10  # of another run by itself
 NOW_FEATURES = 22  # of another run beside the one forecast, at its cutoff
 THEN_FEATURES = 16  # of the same at a queried step
 OVERALL_FEATURES = 20  # of all other runs at a queried step
+EXPECTED = 4  # numbers that a process of configurations says of a queried step
 AHEAD = np.array([0.05, 0.2, 0.5, 1.0])  # shares of what is left of another run at which it is forecast
 _OUTPUTS = np.array([0.02, 0.1, 0.3, 0.6, 1.0])  # shares of the horizon at which configurations are made use of
 _MEMORY = 0.7  # decay of the running mean that levels are compared by
@@ -222,6 +223,9 @@ class Beside:
     now: Array  # [row, other, NOW_FEATURES]
     then: Array  # [row, query, other, THEN_FEATURES]
     overall: Array  # [row, query, OVERALL_FEATURES]
+    levels: Array  # [row, query, other]: the other runs at the queried step
+    moved: Array  # [row, query, other]: the newest value, if it went on as they did
+    expected: Array  # [row, query, EXPECTED]: what configurations say of level and move, each a mean and a width
 
 
 def beside(own: Cutoffs, queries: Array, others: OtherRuns) -> Beside:
@@ -234,11 +238,15 @@ def beside(own: Cutoffs, queries: Array, others: OtherRuns) -> Beside:
     means, spreads, alike = others.process.predict(own.columns)
     expected = _between(means, queries, own), _between(spreads, queries, own)
     expected_now = _between(means, own.step[:, None], own)[:, 0], _between(spreads, own.step[:, None], own)[:, 0]
+    moves = own.last[:, None] + expected[0] - expected_now[0][:, None]
     return Beside(
         positions,
         _now(own, here, others, alike),
         _then(own, here, there, queries, others),
         _overall(own, here[0], there[0], expected, expected_now, others),
+        there[0],
+        own.last[:, None, None] + there[0] - here[0][:, None],
+        np.stack([expected[0], expected[1], moves, expected[1]], axis=-1),
     )
 
 

@@ -48,14 +48,22 @@ class StopperOptions(TypedDict, total=False):
 class StopperCallback:
     """Stops a training once its forecast leaves it too small a chance to beat the best of the runs before it.
 
-    `monitor` is the name under which the framework logs the metric, `metric` says what it measures (from its name
-    where that is well known). `horizon` is the last step of a run; by default the framework tells it. All other
-    options are those of `epochcast.Stopper`. A `stopper` shared by the callbacks of many runs carries the best value
-    from run to run; so does a callback that is used again. Every decision is logged under "epochcast";
-    `decision` is the newest.
+    A callback that is used again carries the best value from run to run, as a shared `stopper` does. Every decision is
+    logged under "epochcast"; `decision` is the newest. After the first check nothing that happens here ends somebody's
+    training but a decision to stop.
 
-    A metric that is missing at the first check, or whose direction contradicts the framework, raises an error. After
-    that nothing that happens here ends somebody's training but a decision to stop.
+    Args:
+        monitor: The name under which the framework logs the metric.
+        metric: What it measures; may be left out where the name says it.
+        horizon: The last step of a run; by default the framework tells it.
+        stopper: One stopper for the callbacks of many runs, which carries the best value from run to run.
+        **options: Those of [`Stopper`][epochcast.Stopper], such as `confidence`, `best` and `dry_run`; a run is checked
+            about ten times unless `check_every` is given.
+
+    Raises:
+        ConfigError: If a stopper and its options are both given, or no horizon where the framework tells none.
+        InputError: If an option cannot be used; at the first check, if the metric is not logged or its direction
+            contradicts the framework.
     """
 
     knows_horizon: ClassVar[bool] = True  # whether the framework tells its callbacks when training will end
@@ -165,7 +173,7 @@ class StopperCallback:
     def _tell(self, stopper: StoppingRule) -> None:
         """What the framework knows of the learning rate, unless the user has said it or brought a stopper.
 
-        Only of losses: those of accuracies are not always the better for it (docs/schedules.md).
+        Only of losses: those of accuracies are not always the better for it (docs/research/schedules.md).
         """
         if not self._tells or not isinstance(stopper, Stopper) or stopper.metric.kind != LOSS:
             return
@@ -184,12 +192,20 @@ class StopperCallback:
     # --- state ---------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """The run under way in plain JSON types: what it showed, what it has to beat, and its learning rates."""
+        """The run under way in plain JSON types: what it showed, what it has to beat, and its learning rates.
+
+        Returns:
+            What `load_state_dict` takes.
+        """
         seen = [list(pair) for pair in self._seen]
         return {"seen": seen, "best": self._best, "rates": self._rates, "end": self._end}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on, in the next training, with the run whose state this is."""
+        """Go on, in the next training, with the run whose state this is.
+
+        Args:
+            state_dict: What `state_dict` returned.
+        """
         self._restored = [(float(step), float(value)) for step, value in state_dict["seen"]]
         self._best = state_dict["best"]
         self._rates, self._restored_end = state_dict.get("rates"), state_dict.get("end")

@@ -23,7 +23,15 @@ __all__ = ["ForecastStopping"]
 
 
 class ForecastStopping(StopperCallback):
-    """Watches the metric `monitor` after each iteration; for the options see `StopperCallback`. `horizon` is needed."""
+    """Watches the metric `monitor` after each iteration.
+
+    Arguments and errors are those of `StopperCallback`. `horizon` must be given.
+
+    Examples:
+        >>> from epochcast.integrations.catboost import ForecastStopping
+        >>> stopping = ForecastStopping("validation-Logloss", horizon=500, best=0.11)
+        >>> model.fit(x, y, eval_set=held_out, callbacks=[stopping])  # doctest: +SKIP
+    """
 
     knows_horizon = False
     _iteration = 0  # of the newest values

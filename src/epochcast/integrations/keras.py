@@ -32,7 +32,23 @@ _FILE = "epochcast.json"
 
 
 class ForecastStopping(StopperCallback, Callback):
-    """Watches `logs[monitor]` at the end of each epoch; for the other options see `StopperCallback`."""
+    """Watches `logs[monitor]` at the end of each epoch.
+
+    Args:
+        monitor: The name under which Keras logs the metric, such as "val_accuracy".
+        metric: What it measures; may be left out where the name says it.
+        validation_freq: That of `fit`, where it has one.
+        backup_dir: That of `BackupAndRestore`, to go on with the same forecasts after an interruption.
+        **options: As for `StopperCallback`.
+
+    Raises:
+        InputError: As for `StopperCallback`.
+
+    Examples:
+        >>> from epochcast.integrations.keras import ForecastStopping
+        >>> stopping = ForecastStopping("val_accuracy", best=0.97)
+        >>> model.fit(x, y, validation_data=held_out, epochs=50, callbacks=[stopping])  # doctest: +SKIP
+    """
 
     def __init__(
         self,

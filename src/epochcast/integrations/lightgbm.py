@@ -19,7 +19,15 @@ __all__ = ["ForecastStopping"]
 
 
 class ForecastStopping(StopperCallback):
-    """Watches the metric `monitor` after each round; for the options see `StopperCallback`."""
+    """Watches the metric `monitor` after each round.
+
+    Arguments and errors are those of `StopperCallback`.
+
+    Examples:
+        >>> from epochcast.integrations.lightgbm import ForecastStopping
+        >>> stopping = ForecastStopping("valid_0-auc", best=0.97)
+        >>> lightgbm.train(params, data, 500, valid_sets=[held_out], callbacks=[stopping])  # doctest: +SKIP
+    """
 
     order = 30  # after the callbacks that record and print metrics, as LightGBM's own early stopping
     before_iteration = False

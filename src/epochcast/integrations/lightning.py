@@ -26,7 +26,15 @@ __all__ = ["ForecastStopping"]
 
 
 class ForecastStopping(StopperCallback, Callback):
-    """Watches `trainer.callback_metrics[monitor]`; for the options see `StopperCallback`."""
+    """Watches `trainer.callback_metrics[monitor]`.
+
+    Arguments and errors are those of `StopperCallback`.
+
+    Examples:
+        >>> from epochcast.integrations.lightning import ForecastStopping
+        >>> stopping = ForecastStopping("val_acc", "accuracy", best=0.97)
+        >>> trainer = lightning.Trainer(max_epochs=50, callbacks=[stopping])  # doctest: +SKIP
+    """
 
     @property
     def state_key(self) -> str:

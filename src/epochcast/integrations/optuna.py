@@ -38,10 +38,6 @@ IMPUTED = "epochcast:imputed"  # whether such a trial may return its forecast
 class EpochcastPruner(BasePruner):
     """Prunes a trial once its forecast leaves it too small a chance to beat the best completed trial.
 
-    `horizon` is the number of steps that a trial reports if it is not pruned, `metric` what it reports (may be left
-    out for losses). All other options are those of `epochcast.Stopper`: `confidence`, `min_steps`, `dry_run`, `best`,
-    ...; a trial is checked about 20 times unless `check_every` is given.
-
     The value to beat is the best that a completed trial returned, so an objective must return what it reports: its
     best or its last value. Everything is taken from the storage, which any number of processes may share. A trial
     that reports at steps 0, 1, 2, ... counts from 0: its first value belongs to one step of training.
@@ -58,6 +54,23 @@ class EpochcastPruner(BasePruner):
     Samplers such as TPE rank every pruned trial below every completed one, though it be hardly worse than the best.
     With `imputed=True` an objective that ends in `return pruned(trial)` completes such a trial with the value that it
     was forecast to end at, from which the sampler learns; to the pruner it remains one that nothing has to beat.
+
+    Args:
+        horizon: How many steps a trial reports if it is not pruned.
+        metric: What it reports; may be left out for losses.
+        imputed: Whether `pruned` completes a trial with its forecast, in place of pruning it.
+        **options: Those of [`Stopper`][epochcast.Stopper], such as `confidence`, `min_steps` and `dry_run`; a trial is
+            checked about 20 times unless `check_every` is given.
+
+    Raises:
+        InputError: If an option cannot be used.
+        ConfigError: At the first trial, if the study has another direction than the metric.
+
+    Examples:
+        >>> import optuna
+        >>> from epochcast.integrations.optuna import EpochcastPruner
+        >>> pruner = EpochcastPruner(horizon=50, metric="accuracy")
+        >>> study = optuna.create_study(direction="maximize", pruner=pruner)
     """
 
     def __init__(
@@ -74,7 +87,15 @@ class EpochcastPruner(BasePruner):
         self._studies: dict[str, StudyTrials] = {}
 
     def prune(self, study: Study, trial: FrozenTrial) -> bool:
-        """Whether to prune a trial after the values that it has reported."""
+        """Whether to prune a trial after the values that it has reported.
+
+        Args:
+            study: The search.
+            trial: One of its trials.
+
+        Returns:
+            True to prune it.
+        """
         minimize = study.direction is StudyDirection.MINIMIZE
         metric = metric_of("value", self._metric, minimize)  # raises if the study has another direction
         if study.study_name not in self._studies:
@@ -125,6 +146,9 @@ class StudyTrials:
 
 def pruned(trial: Trial) -> float:
     """What an objective returns where `trial.should_prune()` says so.
+
+    Args:
+        trial: The trial that is to be pruned.
 
     Returns:
         The value that the trial was forecast to end at, where its pruner has `imputed=True`.

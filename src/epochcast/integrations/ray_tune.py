@@ -35,12 +35,26 @@ STEP = "training_iteration"  # how Tune counts the results of a trial, from 1
 class EpochcastStopper(TuneStopper):
     """Stops a trial once its forecast leaves it too small a chance to beat the best of the other trials.
 
-    `monitor` is the name under which trials report the metric, `metric` says what it measures (from its name where
-    that is well known), `horizon` is the number of steps of a whole trial. `step` names what counts the steps. All
-    other options are those of `epochcast.Stopper`; a trial is checked about 20 times unless `check_every` is given.
     With `target="any"` a trial has to beat every value that another has reached so far, with "final" the last values of
     those that came to the horizon. The other trials, with their configurations, are what a model that reads other runs
     knows beside the trial; `context=False` switches that off.
+
+    Args:
+        monitor: The name under which trials report the metric.
+        metric: What it measures; may be left out where the name says it.
+        horizon: How many steps a whole trial has.
+        step: The name of what counts the steps.
+        **options: Those of [`Stopper`][epochcast.Stopper]; a trial is checked about 20 times unless `check_every` is
+            given.
+
+    Raises:
+        ConfigError: If what is measured is not known from the name.
+        InputError: If an option cannot be used.
+
+    Examples:
+        >>> from ray import tune
+        >>> from epochcast.integrations.ray_tune import EpochcastStopper
+        >>> config = tune.RunConfig(stop=EpochcastStopper("val_acc", horizon=50))
     """
 
     def __init__(
@@ -67,7 +81,22 @@ class EpochcastStopper(TuneStopper):
 class EpochcastScheduler(FIFOScheduler):
     """Runs trials in the order of their submission, and stops those that `EpochcastStopper` would stop.
 
-    `monitor` is by default the metric of the search, whose mode must agree with the metric's direction.
+    Args:
+        monitor: The name under which trials report the metric; by default that of the search, whose mode must agree
+            with the metric's direction.
+        metric: What it measures; may be left out where the name says it.
+        horizon: How many steps a whole trial has.
+        step: The name of what counts the steps.
+        **options: As for `EpochcastStopper`.
+
+    Raises:
+        ConfigError: When the search begins, if what is measured is not known, or the search has another direction.
+        InputError: If an option cannot be used.
+
+    Examples:
+        >>> from ray import tune
+        >>> from epochcast.integrations.ray_tune import EpochcastScheduler
+        >>> config = tune.TuneConfig(metric="val_acc", mode="max", scheduler=EpochcastScheduler(horizon=50))
     """
 
     def __init__(

@@ -26,7 +26,15 @@ __all__ = ["ForecastStopping"]
 
 
 class ForecastStopping(StopperCallback, Callback):
-    """Watches `net.history[-1, monitor]` at the end of each epoch; for the options see `StopperCallback`."""
+    """Watches `net.history[-1, monitor]` at the end of each epoch.
+
+    Arguments and errors are those of `StopperCallback`.
+
+    Examples:
+        >>> from epochcast.integrations.skorch import ForecastStopping
+        >>> stopping = ForecastStopping("valid_acc", best=0.97)
+        >>> net = NeuralNetClassifier(module, max_epochs=50, callbacks=[stopping])  # doctest: +SKIP
+    """
 
     def on_train_begin(self, net: NeuralNet, X: Any = None, y: Any = None, **kwargs: Any) -> None:  # noqa: N803
         self.running = False  # an earlier fit may have been interrupted

@@ -28,11 +28,28 @@ if TYPE_CHECKING:
 class EpochcastScheduler(TrialScheduler):
     """Lets another scheduler suggest the trials, and stops those that have too small a chance to beat the others.
 
-    `scheduler` suggests, hears of every result and may stop trials too. Its metric is monitored, and its direction
-    must be that of `metric`, which says what is measured (from its name where that is well known). `horizon` is the
-    number of steps of a whole trial, `step` the name under which trials report where they are, counted from 1. What a
-    trial has to beat, what is known beside it, how often it is checked, and all other options: see
-    `epochcast.integrations.trials.Trials`.
+    With `target="any"` a trial has to beat every value that another has reached so far, with "final" the last values of
+    those that came to the horizon. The other trials, with their configurations, are what a model that reads other runs
+    knows beside the trial; `context=False` switches that off.
+
+    Args:
+        scheduler: Suggests the trials, hears of every result and may stop trials too. Its metric is monitored.
+        metric: What that measures; may be left out where the name says it.
+        horizon: How many steps a whole trial has.
+        step: The name under which trials report where they are, counted from 1.
+        **options: Those of [`Stopper`][epochcast.Stopper]; a trial is checked about 20 times unless `check_every` is
+            given.
+
+    Raises:
+        ConfigError: If the scheduler has several metrics, or another direction than the metric.
+        InputError: If an option cannot be used.
+
+    Examples:
+        >>> from syne_tune.config_space import loguniform
+        >>> from syne_tune.optimizer.baselines import RandomSearch
+        >>> from epochcast.integrations.syne_tune import EpochcastScheduler
+        >>> search = RandomSearch({"rate": loguniform(1e-4, 1.0)}, metrics=["val_acc"], do_minimize=False)
+        >>> scheduler = EpochcastScheduler(search, horizon=50, step="epoch")
     """
 
     def __init__(

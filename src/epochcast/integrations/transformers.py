@@ -26,7 +26,15 @@ __all__ = ["ForecastStopping"]
 
 
 class ForecastStopping(StopperCallback, TrainerCallback):
-    """Watches the metric `monitor` ("eval_" may be left out) of each evaluation; see `StopperCallback`."""
+    """Watches the metric `monitor` ("eval_" may be left out) of each evaluation.
+
+    Arguments and errors are those of `StopperCallback`.
+
+    Examples:
+        >>> from epochcast.integrations.transformers import ForecastStopping
+        >>> stopping = ForecastStopping("accuracy", best=0.91)
+        >>> trainer = Trainer(model, args, callbacks=[stopping])  # doctest: +SKIP
+    """
 
     def __init__(self, monitor: str, *args: Any, **options: Any) -> None:
         super().__init__(monitor if monitor.startswith("eval_") else f"eval_{monitor}", *args, **options)

@@ -1,4 +1,4 @@
-"""XGBoost: a callback that stops runs which cannot win; `pip install 'epochcast[xgboost]'`.
+"""XGBoost: a callback that stops runs which cannot win; there is no extra, the XGBoost that you have is used.
 
     stopping = ForecastStopping("valid-logloss", horizon=500, best=0.11)
     xgb.train(params, data, 500, evals=[(held_out, "valid")], callbacks=[stopping])
@@ -17,13 +17,21 @@ from epochcast.integrations.base import StopperCallback, newest
 try:
     from xgboost.callback import TrainingCallback
 except ImportError as error:
-    raise MissingExtraError("xgboost", "xgboost") from error
+    raise MissingExtraError("xgboost", None) from error
 
 __all__ = ["ForecastStopping"]
 
 
 class ForecastStopping(StopperCallback, TrainingCallback):
-    """Watches the metric `monitor` after each round; for the options see `StopperCallback`. `horizon` is needed."""
+    """Watches the metric `monitor` after each round.
+
+    Arguments and errors are those of `StopperCallback`. `horizon` must be given.
+
+    Examples:
+        >>> from epochcast.integrations.xgboost import ForecastStopping
+        >>> stopping = ForecastStopping("valid-logloss", horizon=500, best=0.11)
+        >>> xgboost.train(params, data, 500, evals=[(held_out, "valid")], callbacks=[stopping])  # doctest: +SKIP
+    """
 
     knows_horizon = False
 

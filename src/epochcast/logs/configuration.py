@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from epochcast.logs.run import Run
+
 _IN_FOLDER = (  # in the order in which they are looked for
     "hparams.yaml",  # Lightning
     "params.json",  # Ray Tune
     "config.json",
+    "hparams.json",
     "config.yaml",
     "config.yml",
     "args.json",
@@ -30,8 +34,16 @@ _YAML_WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
 _WANDB_OWN = "_wandb"
 
 
+def config_beside(run: Run) -> dict[str, Any] | None:
+    """What the run's store says of it, or else what a file beside its log says; None where neither says anything.
+
+    A folder with the logs of several runs has one such file for all of them, which tells nothing of their differences.
+    """
+    return configuration_of(run.path) or None if run.config is None else dict(run.config)
+
+
 def configuration_of(log: Path) -> dict[str, Any]:
-    """The settings of the run whose log this is, by name; those inside others are called `outer/inner`.
+    """The settings of the run whose log this is, by name; those inside others are called `outer.inner`.
 
     Numbers, truth values and texts are kept, and lists as texts; at most 200. Nothing is found, nothing is raised
     where no file can be read.
@@ -131,8 +143,16 @@ def _entries(prefix: str, settings: Mapping[str, Any], depth: int) -> Iterator[t
             if "value" in value and set(value) <= {"value", "desc"}:  # how W&B writes each of them
                 yield from _entries(prefix, {name: value["value"]}, depth + 1)
             else:
-                yield from _entries(f"{key}/", value, depth + 1)
-        elif value is None or isinstance(value, (bool, int, float)):
+                yield from _entries(f"{key}.", value, depth + 1)
+        elif value is None or _is_number(value):
             yield key, value
         else:
             yield key, str(value)[:_LONGEST_TEXT]
+
+
+def _is_number(value: Any) -> bool:
+    """Whether this is a truth value or a number that is finite, and not too long for a float."""
+    try:
+        return isinstance(value, (bool, int, float)) and math.isfinite(value)
+    except OverflowError:
+        return False

@@ -25,11 +25,18 @@ _TRACKERS: tuple[Format, ...] = ("mlflow", "wandb")  # whose users name runs, an
 
 @dataclass(frozen=True)
 class Column:
-    """One metric of one run, for a forecast. `run` tells where it comes from and what the reader left out."""
+    """One metric of one run, for a forecast.
+
+    Attributes:
+        name: That of the metric in the log.
+        steps: The steps, [value].
+        values: The values at these steps, [value].
+        run: Where it comes from, and what the reader left out.
+    """
 
     name: str
-    steps: Array  # [value]
-    values: Array  # [value]
+    steps: Array
+    values: Array
     run: Run
 
 
@@ -51,9 +58,25 @@ def read_runs(
 ) -> Findings:
     """The runs in a log file or in all logs below a directory.
 
-    Steps come from the column that looks like it (epoch, step, iteration, ...) unless `step_column` names one. In a
-    directory, a file that cannot be read as a log is left out and `Findings.skipped` tells why; a file given by name
-    raises. `formats` limits a directory to some formats of log, for trainings that write the same values to several.
+    In a directory, a file that cannot be read as a log is left out, and `Findings.skipped` tells why.
+
+    Args:
+        path: A log file, a store or a directory.
+        step_column: The column that counts the steps; by default the one that looks like it (epoch, step, ...).
+        formats: Only logs of these formats, for trainings that write the same values to several.
+        kinds: The former name of `formats`.
+
+    Returns:
+        A list of runs that tells, with `describe()`, what was found and what was left out.
+
+    Raises:
+        InputError: If a file that was given by name cannot be read as a log.
+
+    Examples:
+        >>> from epochcast.cli.demo import FOLDER  # logs that ship with epochcast
+        >>> runs = read_runs(FOLDER)
+        >>> runs[0].name, sorted(runs[0].metrics)
+        ('breast_cancer_logistic.csv', ['train_loss', 'val_acc', 'val_loss'])
     """
     path = Path(path)
     if kinds is not None:
@@ -102,10 +125,25 @@ def read_column(
     step_column: str | None = None,
     run: str | None = None,
 ) -> Column:
-    """One column of one run: from a log file, a store or directory of runs, a text stream, or '-' (stdin).
+    """One column of one run; other columns of a table need not be numbers.
 
-    `column` may be left out where there is only one, and so may `run`, its name as `read_runs` tells it or the end or
-    the beginning of that. Other columns of a table need not be numbers.
+    Args:
+        source: A log file, a store or directory of runs, a text stream, or "-" for the standard input.
+        column: The name in the log; may be left out where there is only one.
+        step_column: The column that counts the steps, if it is not found.
+        run: The name of the run as `read_runs` tells it, or the end or the beginning of that; may be left out where
+            there is only one.
+
+    Returns:
+        Its steps and values.
+
+    Raises:
+        InputError: If there is no such run or column, or several are meant.
+
+    Examples:
+        >>> from epochcast.cli.demo import FOLDER
+        >>> read_column(FOLDER / "digits_mlp.csv", "val_acc").steps[:3].tolist()
+        [1.0, 2.0, 3.0]
     """
     only = None if column is None else [name for name in (column, step_column) if name is not None]
     request = _Request(step_column, only, run)

@@ -30,19 +30,40 @@ class Series(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """One training run as its log tells it."""
+    """One training run as its log tells it.
+
+    Attributes:
+        name: The run's own, or that of its file.
+        path: Where it was found.
+        metrics: The series of each metric, by its name in the log.
+        format: Of the log.
+        step_name: What the log calls its steps; None: values were counted 1, 2, 3, ...
+        notes: What the reader left out or changed, one sentence each.
+        restarted: Metrics that started again, of which only the last attempt is here.
+        config: The run's configuration, where the log itself tells it.
+    """
 
     name: str
     path: Path
     metrics: dict[str, Series]
     format: Format
-    step_name: str | None  # what the log calls its steps; None: values were counted 1, 2, 3, ...
-    notes: tuple[str, ...] = ()  # what the reader left out or changed, one sentence each
-    restarted: frozenset[str] = frozenset()  # metrics that started again, of which only the last attempt is here
-    config: Mapping[str, Any] | None = None  # where the log itself tells the run's configuration
+    step_name: str | None
+    notes: tuple[str, ...] = ()
+    restarted: frozenset[str] = frozenset()
+    config: Mapping[str, Any] | None = None
 
     def metric(self, name: str | None = None) -> tuple[str, Series]:
-        """The metric of that name, or the only one there is."""
+        """One of the metrics.
+
+        Args:
+            name: That in the log; may be left out where there is only one.
+
+        Returns:
+            Its name and its series.
+
+        Raises:
+            InputError: If there is no such metric, or several are meant.
+        """
         if name is not None:
             if name not in self.metrics:
                 known = list_names(self.metrics)

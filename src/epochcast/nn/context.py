@@ -13,10 +13,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from epochcast.features.constants import HIDDEN
+from epochcast.features.constants import HIDDEN, LEVEL_HEADS, MOVE_HEADS, SUGGESTIONS, WIDTH_OF_NOISE
 from epochcast.features.context import NOW_FEATURES, OVERALL_FEATURES, RUN_FEATURES, THEN_FEATURES
 from epochcast.nn.layers import Block, Linear
 
+_SELDOM = -2.0  # logit of a suggestion at first
+TINY = 1e-6
 HEADS, RUN_HEADS = 8, 4  # of the attention over other runs, and of that among them
 
 
@@ -31,6 +33,10 @@ class ContextInputs:
     now: Tensor  # [task, row, other, feature]
     then: Tensor  # [task, row, query, other, feature]
     overall: Tensor  # [task, row, query, feature]
+    levels: Tensor  # [task, row, query, other]
+    moved: Tensor  # [task, row, query, other]
+    expected: Tensor  # [task, row, query, EXPECTED]
+    unit: Tensor  # [task, row]
 
 
 class ContextDecoder(nn.Module):
@@ -64,6 +70,9 @@ class ContextDecoder(nn.Module):
         self.from_query = Linear(query_features, decoder, bias=False)
         self.decode_hidden = Linear(decoder, decoder)
         self.head = Linear(decoder, 3 * outputs + 1, zero=True)
+        self.suggest = Linear(decoder, 3 * SUGGESTIONS, zero=True)
+        with torch.no_grad():
+            self.suggest.bias[:SUGGESTIONS] = _SELDOM
 
     def encode(self, newest_states: Tensor, features: Tensor, there: Tensor) -> Tensor:
         """Summaries [task, other, width] of other runs by their newest states [task, other, state] and features, of
@@ -74,8 +83,9 @@ class ContextDecoder(nn.Module):
             x, _ = block(x, bias)
         return self.run_norm(x)
 
-    def forward(self, runs: Tensor, there: Tensor, given: ContextInputs) -> Tensor:
-        """Raw outputs [task, row, query, output] for summaries of other runs [task, other, width]."""
+    def forward(self, runs: Tensor, there: Tensor, given: ContextInputs) -> tuple[Tensor, Tensor, Tensor]:
+        """Raw outputs [task, row, query, output] for summaries of other runs [task, other, width], and suggestions
+        with their widths [task, row, query, SUGGESTIONS], which the last outputs are about."""
         of_pair = self.from_run(runs)[:, None] + self.from_other(given.other_states) + self.from_now(given.now)
         asked = self.from_own(given.states)[:, :, None] + self.from_asked(given.query_features)
         asked = asked + self.from_overall(given.overall)
@@ -88,5 +98,18 @@ class ContextDecoder(nn.Module):
         seen = self.from_pooled(pooled) + self.from_nobody(weights[:, :, :, 0]) + self.from_all(given.overall)
         own = self.from_state(given.states) + self.from_cutoff(given.cutoff_features)
         hidden = F.gelu(own[:, :, None] + self.from_query(given.query_features) + seen)
-        raw: Tensor = self.head(F.gelu(self.decode_hidden(hidden)))
-        return raw
+        decoded = F.gelu(self.decode_hidden(hidden))
+        suggestions, widths = suggested(weights[:, :, :, 1:], given)
+        return torch.cat([self.head(decoded), self.suggest(decoded)], dim=-1), suggestions, widths
+
+
+def suggested(weights: Tensor, given: ContextInputs) -> tuple[Tensor, Tensor]:
+    """What configurations and, by some heads' weights [task, row, query, other, head], other runs suggest."""
+    chosen = weights[..., : LEVEL_HEADS + MOVE_HEADS]
+    share = chosen / (chosen.sum(dim=3, keepdim=True) + TINY)
+    values = torch.stack([given.levels] * LEVEL_HEADS + [given.moved] * MOVE_HEADS, dim=-1)
+    means = (share * values).sum(dim=3)
+    spread = torch.sqrt((share * (values - means[:, :, :, None]) ** 2).sum(dim=3) + TINY**2)
+    suggestions = torch.cat([given.expected[..., 0:1], given.expected[..., 2:3], means], dim=-1)
+    widths = torch.cat([given.expected[..., 1:2], given.expected[..., 3:4], spread], dim=-1)
+    return suggestions, widths + WIDTH_OF_NOISE * given.unit[:, :, None, None]

@@ -5,8 +5,9 @@ There are two: summaries of other runs are made once and kept, answers are asked
 
 from __future__ import annotations
 
+from epochcast.features.constants import LEVEL_HEADS, MOVE_HEADS, SUGGESTIONS
 from epochcast.features.context import NOW_FEATURES, OVERALL_FEATURES, RUN_FEATURES, THEN_FEATURES
-from epochcast.nn.context import HEADS, RUN_HEADS
+from epochcast.nn.context import HEADS, RUN_HEADS, TINY
 from epochcast.nn.graph import Graph
 from epochcast.nn.model import ModelConfig
 
@@ -38,7 +39,9 @@ def answers_beside_runs(graph: Graph, config: ModelConfig) -> None:
     now = graph.input("now", ("row", "run", NOW_FEATURES))
     then = graph.input("then", ("row", "query", "run", THEN_FEATURES))
     overall = graph.input("overall", ("row", "query", OVERALL_FEATURES))
+    values = [graph.input(name, ("row", "query", "run")) for name in ("levels", "moved")]
     raw = graph.output("raw", ("row", "query", 3 * config.outputs + 1))
+    of_suggestions = graph.output("of_suggestions", ("row", "query", 3 * SUGGESTIONS))
 
     of_pair = graph.add(
         "Add", graph.linear(runs, "context.from_run"), graph.product(other_states, "context.from_other")
@@ -66,4 +69,24 @@ def answers_beside_runs(graph: Graph, config: ModelConfig) -> None:
     )
     known = graph.add("Add", graph.add("Unsqueeze", known, graph.integers(1)), seen)
     hidden = graph.add("Gelu", graph.add("Add", graph.product(query_features, "context.from_query"), known))
-    graph.linear(graph.linear_gelu(hidden, "context.decode_hidden"), "context.head", to=raw)
+    decoded = graph.linear_gelu(hidden, "context.decode_hidden")
+    graph.linear(decoded, "context.head", to=raw)
+    graph.linear(decoded, "context.suggest", to=of_suggestions)
+    _suggested(graph, of_runs, values)
+
+
+def _suggested(graph: Graph, weights: str, values: list[str]) -> None:
+    """Means and spreads of other runs' levels and moves [row, query, run] by weights [row, query, head, run]."""
+    heads = LEVEL_HEADS + MOVE_HEADS
+    chosen = graph.slice(weights, 0, heads, axis=2)
+    total = graph.add("ReduceSum", chosen, graph.integers(3), keepdims=1)
+    share = graph.add("Div", chosen, graph.add("Add", total, graph.number(TINY)))
+    rows = [graph.add("Unsqueeze", value, graph.integers(2)) for value in values]
+    every = graph.add("Concat", *[rows[0]] * LEVEL_HEADS, *[rows[1]] * MOVE_HEADS, axis=2)
+    axes = ("row", "query", heads)
+    means = graph.add("ReduceSum", graph.add("Mul", share, every), graph.integers(3), keepdims=1)
+    graph.add("Squeeze", means, graph.integers(3), to=graph.output("means", axes))
+    apart = graph.add("Sub", every, means)
+    squares = graph.add("Mul", share, graph.add("Mul", apart, apart))
+    variance = graph.add("ReduceSum", squares, graph.integers(3), keepdims=0)
+    graph.add("Sqrt", graph.add("Add", variance, graph.number(TINY**2)), to=graph.output("spreads", axes))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from epochcast.distributions import Array, Distribution
+from epochcast.features.constants import LARGEST_LOG_SCALE, LARGEST_SHIFT, SMALLEST_LOG_SCALE, SURPRISE
 from epochcast.features.context import AHEAD, Cutoffs, OtherRuns, States, beside, moments
 from epochcast.features.run import RunFeatures
 from epochcast.nn.context import ContextInputs
@@ -51,6 +54,9 @@ class Assembled:
     now: Array  # [row, other, feature]
     then: Array  # [row, query, other, feature]
     overall: Array  # [row, query, feature]
+    levels: Array  # [row, query, other]
+    moved: Array  # [row, query, other]
+    expected: Array  # [row, query, EXPECTED]
     last: Array  # [row]
     unit: Array  # [row]
     targets: Array  # [draw, row, query]
@@ -100,10 +106,14 @@ class ContextObjective(StreamObjective):
         given = ContextInputs(
             stacked("states"), stacked("cutoff_features"), stacked("query_features"),
             stacked("other_states", 1), stacked("now", 1), stacked("then", 2), stacked("overall"),
+            stacked("levels", 2), stacked("moved", 2), stacked("expected"), stacked("unit"),
         )  # fmt: skip
         context = self.network.context
         summaries = context.encode(stacked("newest_states", 0), stacked("run_features", 0), there)
-        return placed_around(context(summaries, there, given), stacked("last")[..., None], stacked("unit")[..., None])
+        raw, suggestions, widths = context(summaries, there, given)
+        own = 3 * self.network.config.outputs + 1
+        around = placed_around(raw[..., :own], stacked("last")[..., None], stacked("unit")[..., None])
+        return with_suggestions(around, raw[..., :own], raw[..., own:], suggestions, widths)
 
     def read(self, runs: TaskRuns) -> Reading:
         """All runs of a task, encoded."""
@@ -144,6 +154,7 @@ class ContextObjective(StreamObjective):
             widened(seen.tokens, config.token_features)[:, 0],
             widened(seen.queries(asked[:, None], ahead), config.query_features)[:, 0],
             others.states[np.arange(len(others)), view.positions], view.now, view.then, view.overall,
+            view.levels, view.moved, view.expected,
             own.last, own.unit, runs.targets[:, rows[:, None], queries],
         )  # fmt: skip
 
@@ -191,6 +202,24 @@ class ContextObjective(StreamObjective):
     @torch.no_grad()
     def predict(self, values: Array, cutoff: int) -> Distribution:
         return super().predict(values, cutoff)
+
+
+def with_suggestions(
+    around: tuple[Tensor, Tensor, Tensor], raw: Tensor, of_suggestions: Tensor, suggestions: Tensor, widths: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """A mixture around the newest value, joined by components around suggestions [..., SUGGESTIONS]."""
+    count = (raw.shape[-1] - 1) // 3
+    logits, shifts, stretches = of_suggestions.chunk(3, dim=-1)
+    every = torch.cat([raw[..., :count], logits], dim=-1)
+    log_weights = torch.log_softmax(every, dim=-1) + math.log1p(-SURPRISE)
+    means = suggestions + widths * shifts.clamp(-LARGEST_SHIFT, LARGEST_SHIFT)
+    log_scales = (torch.log(widths) + stretches).clamp(SMALLEST_LOG_SCALE, LARGEST_LOG_SCALE)
+    _, own_means, own_scales = around
+    return (
+        F.pad(log_weights, (0, 1), value=math.log(SURPRISE)),
+        torch.cat([own_means[..., :-1], means, own_means[..., -1:]], dim=-1),
+        torch.cat([own_scales[..., :-1], log_scales, own_scales[..., -1:]], dim=-1),
+    )
 
 
 def _rows_at(features: RunFeatures, rows: Index, cutoffs: Index) -> RunFeatures:

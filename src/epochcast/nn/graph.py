@@ -96,6 +96,11 @@ class Graph:
         self._constants[name] = self._onnx.helper.make_tensor(name, self._onnx.TensorProto.INT64, [len(values)], values)
         return name
 
+    def number(self, value: float) -> str:
+        name = f"number.{value}"
+        self._constants[name] = self._onnx.helper.make_tensor(name, self._onnx.TensorProto.FLOAT, [], [value])
+        return name
+
     def zeros(self, count: int) -> str:
         name = f"zeros.{count}"
         kind = self._onnx.TensorProto.FLOAT

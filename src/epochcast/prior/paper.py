@@ -14,7 +14,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.errors import InputError
+from epochcast.checks import count
 from epochcast.prior.families import PAPER_FAMILIES, Array, Law, Normal, Uniform
 
 LOG_SIGMA = Normal(-4.0, 1.0)
@@ -171,10 +171,7 @@ def _candidates(size: int, horizon: int, rng: np.random.Generator) -> Array:
 
 def sample(size: int, rng: np.random.Generator, horizon: int = 100) -> Draw:
     """Draw `size` curves over steps 1..horizon."""
-    if size < 0:
-        raise InputError(f"size={size} curves cannot be drawn; ask for 0 or more")
-    if horizon < 2:
-        raise InputError(f"horizon={horizon} is too short for the prior; it must be at least 2")
+    size, horizon = count(size, "size", least=0), count(horizon, "horizon", least=2)
     parameters, noiseless = _noiseless(size, horizon, rng)
     sigma = np.exp(parameters[:, NAMES.index("log_sigma")])
     noisy = np.empty_like(noiseless)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -10,7 +11,7 @@ import numpy as np
 from epochcast.curve import Curves
 from epochcast.distributions import Array, Mixture
 from epochcast.errors import WeightsError
-from epochcast.features.codec import Codec, DecoderInputs
+from epochcast.features.codec import Codec, DecoderInputs, Suggested
 from epochcast.features.configuration import columns_of
 from epochcast.features.context import (
     AHEAD,
@@ -27,6 +28,8 @@ from epochcast.features.context import (
 from epochcast.question import Context, Question
 from epochcast.schedule import Schedule
 
+_OUTPUTS = ["raw", "of_suggestions", "means", "spreads"]
+_BEYOND = 0.5  # of the range that the context's configurations have
 _KEPT = 4  # contexts whose runs stay read
 _FEATURES = {"now": NOW_FEATURES, "then": THEN_FEATURES, "overall": OVERALL_FEATURES, "features": RUN_FEATURES}
 _MOST_BYTES = 1 << 26  # of states of runs that stay read
@@ -81,8 +84,10 @@ class ContextReader:
         self._bytes = 0
         self._configured: _Configured | None = None
 
-    def answer(self, network: Reader, question: Question, asked: DecoderInputs, states: States) -> States:
-        """Raw outputs [run, 1, query, output] for runs in these states [run, 1, width]."""
+    def answer(
+        self, network: Reader, question: Question, asked: DecoderInputs, states: States
+    ) -> tuple[States, Suggested]:
+        """Raw outputs [run, 1, query, output] for runs in these states [run, 1, width], and what others suggest."""
         known = self._known(network, question)
         every = np.arange(len(question))
         own = Cutoffs.of(asked.whole, asked.values, asked.cutoffs[:, 0], every, known.others, known.columns)
@@ -101,9 +106,15 @@ class ContextReader:
                 "now": view.now.astype(np.float32),
                 "then": view.then.astype(np.float32),
                 "overall": view.overall.astype(np.float32),
+                "levels": view.levels.astype(np.float32),
+                "moved": view.moved.astype(np.float32),
             }
-            parts.append(self._answering.run(["raw"], feed)[0])
-        return np.concatenate(parts)[:, None]
+            raw, of_suggestions, means, spreads = self._answering.run(_OUTPUTS, feed)
+            means = np.concatenate([view.expected[..., ::2], means], axis=-1)
+            spreads = np.concatenate([view.expected[..., 1::2], spreads], axis=-1)
+            parts.append((raw, of_suggestions, means, spreads))
+        raw, *suggested = (np.concatenate(part)[:, None] for part in zip(*parts, strict=True))
+        return raw, Suggested(*suggested)
 
     def _known(self, network: Reader, question: Question) -> _Configured:
         """The context of a question as it was read, with configurations."""
@@ -114,10 +125,11 @@ class ContextReader:
         context, count = reading.context, len(question)
         configs = [*(context.configs or (None,) * len(context)), *(question.configs or (None,) * count)]
         table = columns_of(configs, context.space)
-        others = replace(reading.others, columns=table.values[: len(context)], categories=table.categorical)
+        columns = _by_context(table.values, table.categorical, len(context))
+        others = replace(reading.others, columns=columns[: len(context)], categories=table.categorical)
         feed = {"states": others.newest_state[None], "features": others.run_features[None].astype(np.float32)}
         summaries = self._summarising.run(["summaries"], feed)[0]
-        self._configured = _Configured(reading, question.configs, others, table.values[len(context) :], summaries)
+        self._configured = _Configured(reading, question.configs, others, columns[len(context) :], summaries)
         return self._configured
 
     def _reading(self, network: Reader, question: Question) -> _Reading:
@@ -172,3 +184,13 @@ class ContextReader:
 def _plan_of(question: Question) -> Plan:
     """What the other runs are read for, beside themselves."""
     return question.horizon, question.schedule, float(question.kinds[0])
+
+
+def _by_context(columns: Array, categories: NDArray[np.bool_], count: int) -> Array:
+    """Configurations scaled by the first `count` rows, those of the context: a batch must answer as its runs alone."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # columns that no run of the context knows
+        low, high = np.nanmin(columns[:count], axis=0), np.nanmax(columns[:count], axis=0)
+    span = np.where(high > low, high - low, 1.0)
+    scaled = np.clip((columns - low) / span, -_BEYOND, 1.0 + _BEYOND)
+    return np.where(categories, columns, scaled)

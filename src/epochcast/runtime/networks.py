@@ -240,10 +240,9 @@ class StreamEngine(Engine):
         """What the network answers, beside other runs if the question has any, and its memory as far as wanted."""
         if question is None or question.context is None or self._reader is None:
             raw, *memory = self.session.run(["raw", *memories], feed)
-        else:
-            states, *memory = self.session.run(["states", *memories], feed)
-            raw = self._reader.answer(self, question, asked, states)
-        return asked.read(raw), memory
+            return asked.read(raw), memory
+        states, *memory = self.session.run(["states", *memories], feed)
+        return asked.read(*self._reader.answer(self, question, asked, states)), memory
 
     def read_finished(self, question: Question, shares: Array) -> tuple[DecoderInputs, Mixture, NDArray[np.float32]]:
         """Runs read at every cutoff [run, 1 + value]: what was asked at shares of what is left, answers and states."""

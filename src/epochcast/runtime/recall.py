@@ -43,7 +43,8 @@ class _Reading:
 class Recall(Recollection):
     """The keys and values of runs that a network has read, by run.
 
-    A log may be cut, and a run may start again: only as much is recalled as still holds. At most `most_bytes` are kept.
+    A log may be cut, and a run may start again: only as much is recalled as still holds. At most `most_bytes` are kept:
+    where they are full, a run that is asked about takes the place of those that have not been for a while.
     """
 
     batch = 1024  # they are sorted by length here
@@ -53,22 +54,30 @@ class Recall(Recollection):
         self.network = engine
         self.most_bytes = most_bytes
         self._bytes = 0
-        self._readings: dict[Hashable, _Reading] = {}
+        self._readings: dict[Hashable, _Reading] = {}  # those that were asked about longest ago first
+        self._look = 0
+        self._looked_at: dict[Hashable, int] = {}  # when each of them was asked about last
 
     def about(self, runs: Sequence[Hashable]) -> Engine:
         """An engine for one forecast of these runs, in this order."""
         return Recalling(self, runs)
 
     def forget_all_but(self, runs: Collection[Hashable]) -> None:
+        self._look += 1  # this is asked once before each look at the runs
         for run in self._readings.keys() - runs:
             self._forget(run)
 
     def _forget(self, run: Hashable) -> None:
         if run in self._readings:
             self._bytes -= self._readings.pop(run).memory.nbytes
+            del self._looked_at[run]
 
     def predict(self, keys: Sequence[Hashable], question: Question) -> Mixture:
         """The network's answer, of which only what is new of each run is worked out."""
+        for key in keys:
+            if key in self._readings:
+                self._readings[key] = self._readings.pop(key)
+                self._looked_at[key] = self._look
         runs = self.network.codec.runs(question)
         shared = np.array([self._shared(key, runs, i, question) for i, key in enumerate(keys)])
         parts: list[Mixture] = []
@@ -108,11 +117,21 @@ class Recall(Recollection):
         self._forget(run)
         length = int(curves.lengths[i])
         own = memory[..., : 1 + length, :]
+        self._make_room(own.nbytes)
         if self._bytes + own.nbytes <= self.most_bytes:
             # Copies: views would keep the whole batch alive.
             steps, values = curves.steps[i, :length].copy(), curves.values[i, :length].copy()
             self._readings[run] = _Reading(steps, values, plan, own.copy())
+            self._looked_at[run] = self._look
             self._bytes += own.nbytes
+
+    def _make_room(self, size: int) -> None:
+        """Forget runs that stand still: those that were asked about neither in this look nor in the one before."""
+        while self._readings and self._bytes + size > self.most_bytes:
+            oldest = next(iter(self._readings))
+            if self._looked_at[oldest] >= self._look - 1:
+                return
+            self._forget(oldest)
 
 
 class Recalling(Engine):

@@ -121,7 +121,15 @@ def registry() -> dict[str, Any]:
 
 
 def models() -> list[str]:
-    """Names of the models that ship."""
+    """The names of the models that ship.
+
+    Returns:
+        Names that `model=` knows, in alphabetical order.
+
+    Examples:
+        >>> models()
+        ['lcpfn', 'real', 'stream']
+    """
     return sorted(registry()["models"])
 
 

@@ -2,7 +2,7 @@
 
 from epochcast.stopping.calibration import FinishedRuns, Guarantee
 from epochcast.stopping.decision import MIN_SHARE, MIN_STEPS, Decision, Reason, decide
-from epochcast.stopping.plain import NoStopping, Patience
+from epochcast.stopping.patience import NoStopping, Patience
 from epochcast.stopping.record import RunRecord
 from epochcast.stopping.search import StepWarning, StoppingRule
 from epochcast.stopping.stopper import Stopper

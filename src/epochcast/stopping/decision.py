@@ -18,26 +18,45 @@ Target = Literal["any", "final"]
 TARGETS = ("any", "final")
 COVERAGE = 0.9  # of the interval told with a decision
 # Before a run may be stopped, unless a rule says otherwise. Chosen so that on every collection that we have less than
-# 5 % of the stops are wrong (docs/stopping.md).
+# 5 % of the stops are wrong (docs/research/stopping.md).
 MIN_STEPS = 4  # values that it must have shown
 MIN_SHARE = 0.1  # of its horizon that it must have reached
 
 
 class Reason(Enum):
-    """Why a run is stopped or goes on."""
+    """Why a run is stopped or goes on.
 
-    UNLIKELY = "unlikely"  # the run has too small a chance to beat the best
-    NO_PROGRESS = "no_progress"  # the run has not improved for as long as its patience lasts
-    NON_FINITE = "non_finite"  # the newest value is NaN or infinite
-    PROMISING = "promising"  # the run may still beat the best
-    LEADING = "leading"  # the run already beats the best
-    PROGRESSING = "progressing"  # the run has improved recently enough
-    NO_TARGET = "no_target"  # there is nothing to beat yet
-    WARM_UP = "warm_up"  # fewer values than `min_steps`, or less than `min_share` of the run, were seen
-    NOT_DUE = "not_due"  # no check falls on this step
-    IGNORED = "ignored"  # the newest value is NaN or infinite and was left out
-    NEVER = "never"  # the rule stops no run
-    FINISHED = "finished"  # the run has reached its last step
+    Attributes:
+        UNLIKELY: The run has too small a chance to beat the best.
+        NO_PROGRESS: The run has not improved for as long as its patience lasts.
+        NON_FINITE: The newest value is NaN or infinite.
+        PROMISING: The run may still beat the best.
+        LEADING: The run already beats the best.
+        PROGRESSING: The run has improved recently enough.
+        NO_TARGET: There is nothing to beat yet.
+        WARM_UP: Fewer values than `min_steps`, or less than `min_share` of the run, were seen.
+        NOT_DUE: No check falls on this step.
+        IGNORED: The newest value is NaN or infinite and was left out.
+        NEVER: The rule stops no run.
+        FINISHED: The run has reached its last step.
+
+    Examples:
+        >>> Reason.UNLIKELY.stops, Reason.LEADING.stops
+        (True, False)
+    """
+
+    UNLIKELY = "unlikely"
+    NO_PROGRESS = "no_progress"
+    NON_FINITE = "non_finite"
+    PROMISING = "promising"
+    LEADING = "leading"
+    PROGRESSING = "progressing"
+    NO_TARGET = "no_target"
+    WARM_UP = "warm_up"
+    NOT_DUE = "not_due"
+    IGNORED = "ignored"
+    NEVER = "never"
+    FINISHED = "finished"
 
     @property
     def stops(self) -> bool:
@@ -47,13 +66,28 @@ class Reason(Enum):
 
 @dataclass(frozen=True)
 class Decision:
-    """What to do with a run after its newest value, and why; `str(decision)` says it in a sentence."""
+    """What to do with a run after its newest value, and why; `str(decision)` says it in a sentence.
+
+    Attributes:
+        stop: Whether to stop the run.
+        probability: The chance to beat `best`; None where no forecast was asked.
+        best: The value to beat, None if there is none yet.
+        reason: Why.
+        final: The value to expect at the horizon: median, and low and high of a 90 % interval.
+        step: The newest step.
+        horizon: The last step of the run.
+        target: What counts of a run, "any" of its values or its "final" one.
+
+    Examples:
+        >>> print(ec.Stopper(horizon=50, metric="accuracy").update(1, 0.31))
+        go on: too little of the run was seen to judge it
+    """
 
     stop: bool
-    probability: float | None  # of beating `best`; None where no forecast was asked
-    best: float | None  # the value to beat
+    probability: float | None
+    best: float | None
     reason: Reason
-    final: tuple[float, float, float] | None  # the value at the horizon: median, and low and high of a 90 % interval
+    final: tuple[float, float, float] | None
     step: float
     horizon: int
     target: Target = "any"
@@ -74,7 +108,11 @@ class Decision:
         return _SENTENCES[self.reason].format(step=self.step)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types."""
+        """The decision in plain JSON types.
+
+        Returns:
+            All fields by name.
+        """
         return {**vars(self), "reason": self.reason.value, "final": None if self.final is None else [*self.final]}
 
 
@@ -104,9 +142,23 @@ def _interval(median: float, low: float, high: float) -> str:
 def decide(forecast: Forecast, best: float, confidence: float = 0.95, target: Target = "any") -> Decision:
     """The rule of Domhan et al. (2015): stop a run that will not beat `best`, as far as `confidence` goes.
 
-    With target "any" a run is stopped when Pr(better than best) <= 1 - confidence at every step up to the horizon,
-    with "final" when that holds at the horizon. A run that beats `best` already goes on; with "final" its newest
-    value must.
+    A run that beats `best` already goes on; with target "final" its newest value must.
+
+    Args:
+        forecast: Of one run.
+        best: The value to beat.
+        confidence: The run is stopped when its chance is at most 1 - `confidence`,
+        target: `"any"`: at every step up to the horizon, `"final"`: at the horizon.
+
+    Returns:
+        Whether to stop, and why.
+
+    Raises:
+        InputError: If the forecast is that of a batch, or an argument cannot be used.
+
+    Examples:
+        >>> decide(f, best=0.05).reason
+        <Reason.LEADING: 'leading'>
     """
     confidence, best = check_confidence(confidence), finite(best, "best")
     if forecast.steps.ndim != 1:

@@ -110,6 +110,16 @@ class Search(ABC):
         """Take in the newest value of the run and say whether to stop it.
 
         A step that was reported before changes nothing: the first value is kept and its decision stands.
+
+        Args:
+            step: Where it was measured, from 1 on; 0 is before training.
+            value: The newest value of the metric.
+
+        Returns:
+            Whether to stop, and why.
+
+        Raises:
+            InputError: If step or value cannot be used.
         """
         step, value = not_negative(step, "step"), number(value, "value")
         if self._last is not None and step <= self._last.step:
@@ -208,7 +218,11 @@ class Search(ABC):
     # --- state ---------------------------------------------------------------------------------------------------
 
     def to_json(self) -> str:
-        """The whole state as text, from which `from_json` goes on as if nothing had happened."""
+        """The whole state as text, from which `from_json` goes on as if nothing had happened.
+
+        Returns:
+            JSON, with the name and the sha256 of the model.
+        """
         settings = {name: getattr(self, name) for name in self._settings}
         settings["metric"] = metric_to_dict(self.metric)
         state = {
@@ -229,7 +243,17 @@ class Search(ABC):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """A rule from what `to_json` returned."""
+        """A rule from its saved state, which goes on as if nothing had happened.
+
+        Args:
+            text: What `to_json` returned.
+
+        Returns:
+            The rule.
+
+        Raises:
+            ConfigError: If the text is not the state of such a rule.
+        """
         return cls._restored(parsed(text, cls.rule))
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The rule that ends hopeless runs of a search by their forecasts."""
+"""`Stopper`: the rule that ends hopeless runs of a search by their forecasts."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ class Stopper(Search):
         horizon: The step at which every run is planned to end.
         metric: What is measured: a name or a [`Metric`][epochcast.Metric].
         confidence: A run is stopped when its chance to beat the best is at most 1 - `confidence`.
-        min_steps: No run is stopped before so many of its values were seen,
+        min_steps: No run is stopped before so many of its values were seen, by default 4.
         check_every: Every how many values a run is checked.
         best: A value to beat that is known before the search.
-        min_share: nor before it has come to this share of its horizon.
+        min_share: No run is stopped before it has come to this share of its horizon, by default a tenth.
         cutoffs: Check once at each of these shares of the horizon, in place of `check_every`.
         target: What counts of a run: `"any"` of its values to come, or its `"final"` one.
         goal: A fixed value to beat in place of the best.
@@ -203,17 +203,20 @@ class Stopper(Search):
         return self._forecaster
 
     def set_schedule(self, schedule: ScheduleLike | None) -> None:
-        """How the learning rate goes in the runs to come, or that nothing is known of it.
+        """How the learning rate goes in the runs to come.
 
-        A schedule that cannot be that of a run up to the horizon is refused here.
+        Args:
+            schedule: As for [`Forecaster`][epochcast.Forecaster]; None where nothing is known.
+
+        Raises:
+            InputError: If it cannot be that of a run up to the horizon.
         """
         self._forecaster = self._checked_forecaster(self.forecaster.with_schedule(schedule))
 
     def _checked_forecaster(self, forecaster: Forecaster) -> Forecaster:
-        if not isinstance(forecaster, Forecaster):
-            raise InputError(f"forecaster={shown(forecaster)} must be a Forecaster, such as Forecaster('stream')")
-        if forecaster.schedule is not None:
-            forecaster.schedule.check(self.horizon)
+        schedule = _a_forecaster(forecaster).schedule
+        if schedule is not None:
+            schedule.check(self.horizon)
         return forecaster
 
     # --- the run under way ---------------------------------------------------------------------------------------
@@ -335,12 +338,23 @@ class Stopper(Search):
 
     @classmethod
     def from_json(cls, text: str, forecaster: Forecaster | None = None) -> Self:
-        """A stopper from what `to_json` returned; a model that does not ship must be given again."""
+        """A stopper from its saved state, which goes on as if nothing had happened.
+
+        Args:
+            text: What `to_json` returned.
+            forecaster: The one it had; only a model that does not ship must be given again.
+
+        Returns:
+            The stopper.
+
+        Raises:
+            ConfigError: If the text is not a stopper's state, or the forecaster is another.
+        """
         state = parsed(text, cls.rule)
         model = model_name_of(state.get("model"), state["version"])
         if forecaster is None:
             forecaster = model.load()
-        elif not model.is_of(forecaster):
+        elif not model.is_of(_a_forecaster(forecaster)):
             raise ConfigError(f"the saved stopper forecasts with {model}, not with {ModelName.of(forecaster)}")
         return cls._restored(state, forecaster=forecaster)
 
@@ -350,6 +364,12 @@ class Stopper(Search):
         self.guarantee = None if given is None else guarantee_of(given)
         self._config = config_of(state.get("config"))
         self._earlier = Earlier.from_list(state.get("earlier", []), self.horizon, self.metric)
+
+
+def _a_forecaster(item: Any) -> Forecaster:
+    if not isinstance(item, Forecaster):
+        raise InputError(f"forecaster={shown(item)} must be a Forecaster, such as Forecaster('stream')")
+    return item
 
 
 @cache

@@ -11,7 +11,7 @@ import numpy as np
 
 from epochcast.curve import Curves, thinned
 from epochcast.encode import Others
-from epochcast.logs.config import config_beside
+from epochcast.logs.configuration import config_beside
 from epochcast.metric import Metric
 from epochcast.others import FEWEST_VALUES, newest_and_largest, others_of
 from epochcast.run import Run

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from epochcast.logs import Skipped
+from epochcast.logs import Series, Skipped
 from epochcast.metric import Metric
+from epochcast.stopping.decision import Decision, Reason
 
 
 class Verdict(Enum):
@@ -39,11 +41,21 @@ class Row:
     probability: float | None = None  # that the best value it will reach beats the best of the other runs so far
     note: str | None = None  # why it cannot be used
     log_notes: tuple[str, ...] = ()  # what the reader of its log left out or changed
+    rival: float | None = None  # the best value of the other runs so far
+    reason: Reason | None = None  # for the verdict; None where there is nothing to judge yet
+    series: Series | None = field(default=None, repr=False, compare=False)  # its values as logged
 
     @property
     def outlook(self) -> float | None:
         """The value it is expected to end at, or has reached where no forecast is made."""
         return self.best if self.final is None else self.final[0]
+
+    def decision(self, horizon: int) -> Decision | None:
+        """What to do with the run, and why; None where there is nothing to judge yet."""
+        if self.reason is None or self.step is None:
+            return None
+        stop = self.reason.stops
+        return Decision(stop, self.probability, self.rival, self.reason, self.final, self.step, horizon)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; what is not finite is None."""
@@ -79,6 +91,18 @@ class Snapshot:
         """How many runs have each verdict, in the order of the verdicts."""
         counted = Counter(row.verdict for row in self.rows)
         return {verdict: counted[verdict] for verdict in Verdict if counted[verdict]}
+
+    @cached_property
+    def common_file_name(self) -> str:
+        """The end that the names of all runs share, such as /metrics.csv: it tells nothing."""
+        endings = {row.name.rpartition("/")[2] for row in self.rows}
+        return "/" + endings.pop() if len(endings) == 1 and all("/" in row.name for row in self.rows) else ""
+
+    @property
+    def steps_saved(self) -> float:
+        """How many steps would not be run if the hopeless runs were stopped now."""
+        hopeless = (row for row in self.rows if row.verdict is Verdict.HOPELESS)
+        return sum(max(self.horizon - (row.step or 0.0), 0.0) for row in hopeless)
 
     @property
     def probability_of(self) -> str:

@@ -129,9 +129,8 @@ def _table(snapshot: Snapshot, rows: tuple[Row, ...], width: int) -> Table:
     table.add_column("run", no_wrap=True)
     for heading in _HEADINGS:
         table.add_column(heading, justify="left" if heading == "verdict" else "right", no_wrap=True)
-    file_name = _common_file_name(snapshot.rows)
     for row, line in zip(rows, cells, strict=True):
-        name = _shortened(shown(row.name.removesuffix(file_name)), for_names)
+        name = _shortened(shown(row.name.removesuffix(snapshot.common_file_name)), for_names)
         table.add_row(Text(name), *line, style="bold green" if _is_best(row, snapshot) else _STYLES[row.verdict])
     return table
 
@@ -163,12 +162,6 @@ def _summary(snapshot: Snapshot, hidden: int) -> Text:
     best += next((f" by {shown(row.name)}" for row in snapshot.rows if _is_best(row, snapshot)), "")
     more = f"; {hidden} not shown" if hidden else ""
     return Text(f"{len(snapshot.rows)} run{'s' * (len(snapshot.rows) > 1)}: {counts}{best}{more}", style="bold")
-
-
-def _common_file_name(rows: tuple[Row, ...]) -> str:
-    """The end that all names share, such as /metrics.csv: it tells nothing."""
-    endings = {"/" + row.name.rpartition("/")[2] for row in rows if "/" in row.name}
-    return endings.pop() if len(endings) == 1 and all("/" in row.name for row in rows) else ""
 
 
 def _number(value: float) -> str:

@@ -40,11 +40,9 @@ from epochcast.watch.snapshot import Row, Snapshot, Verdict
 from epochcast.watch.watched import Group, Watched
 
 _LEVELS = (0.5, 0.5 - COVERAGE / 2, 0.5 + COVERAGE / 2)
-_VERDICTS = {
-    Reason.LEADING: Verdict.LEADING,
-    Reason.PROMISING: Verdict.RUNNING,
-    Reason.UNLIKELY: Verdict.HOPELESS,
-}
+_REASONS = {Verdict.FINISHED: Reason.FINISHED, Verdict.DIVERGED: Reason.NON_FINITE}  # of verdicts without a forecast
+# Whatever else is said of a run that goes on, it is running.
+_VERDICTS: dict[Reason | None, Verdict] = {Reason.LEADING: Verdict.LEADING, Reason.UNLIKELY: Verdict.HOPELESS}
 
 
 READING, FORECASTING = "reading logs", "forecasting runs"  # what a look does
@@ -148,6 +146,7 @@ class Watcher:
         changed = [run for run in open_runs if run.group is None]
         if not changed:
             return
+        advance(0, len(changed))  # the runs are known now, if not yet what becomes of them
         if self._recollection is None:
             self._recollection = self.forecaster.engine.for_many_runs(self.most_bytes)
         done = 0
@@ -208,15 +207,16 @@ class Watcher:
         rivals = self._rivals(bests)
         chances = self._chances(runs, rivals)
         for run, best, rival, chance in zip(runs, bests, rivals, chances, strict=True):
-            verdict, final = run.fixed_verdict(self.horizon), None
-            if verdict is None and run.group is not None:
-                verdict = self._verdict(run, best, rival, chance)
+            fixed, final = run.fixed_verdict(self.horizon), None
+            reason = None if fixed is None else _REASONS.get(fixed)
+            if fixed is None and run.group is not None:
+                reason = self._reason(run, best, rival, chance)
                 median, low, high = run.group.finals[run.position].tolist()
                 final = (median, low, high)
             yield Row(
                 name=run.run.name,
                 path=run.run.path,
-                verdict=verdict or Verdict.RUNNING,
+                verdict=fixed or _VERDICTS.get(reason, Verdict.RUNNING),
                 step=float(run.series.steps[-1]) if len(run.series.steps) else None,
                 value=float(run.series.values[-1]) if len(run.series.steps) else None,
                 best=best,
@@ -224,15 +224,18 @@ class Watcher:
                 probability=chance if final else None,
                 note=run.error,
                 log_notes=run.run.notes,
+                rival=rival,
+                reason=reason,
+                series=run.series,
             )
 
-    def _verdict(self, run: Watched, best: float | None, rival: float | None, chance: float | None) -> Verdict:
-        """The verdict on a run that goes on."""
+    def _reason(self, run: Watched, best: float | None, rival: float | None, chance: float | None) -> Reason:
+        """Why a run should go on, or why not."""
         if chance is None or best is None or rival is None:
-            return Verdict.RUNNING
-        verdict = _VERDICTS[reason_for(chance, self.metric.better(best, rival), self.confidence)]
+            return Reason.NO_TARGET
+        reason = reason_for(chance, self.metric.better(best, rival), self.confidence)
         young = too_early(len(run.values), float(run.steps[-1]), self.horizon, self.min_steps, self.min_share)
-        return Verdict.RUNNING if verdict is Verdict.HOPELESS and young else verdict
+        return Reason.WARM_UP if reason is Reason.UNLIKELY and young else reason
 
     def _rivals(self, bests: list[float | None]) -> list[float | None]:
         """For each run, the best value of the others."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,9 +129,6 @@ class Row:
     coverage90: float
     coverage95: float
     calibrated: bool
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def row(model: str, scores: Scores) -> Row:

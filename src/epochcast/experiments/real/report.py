@@ -1,9 +1,13 @@
-"""The report of the real-curve experiment: one Markdown file with its tables and pictures."""
+"""The report of the real-curve experiment: tables for a terminal, and one Markdown file with tables and pictures."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
+
+from rich.box import SIMPLE
+from rich.table import Table
 
 from epochcast.benchmarks import CurveSet
 from epochcast.experiments.real.rows import Row
@@ -63,6 +67,29 @@ _TABLES: tuple[tuple[str, Cell], ...] = (
     ("Average rank by log-likelihood", lambda row: f"{row.rank_log_likelihood:.2f}"),
     ("Average rank by squared error", lambda row: f"{row.rank_squared_error:.2f}"),
 )
+
+
+def tables(rows: Sequence[Row]) -> Iterator[Table]:
+    """The rows for a terminal, one table per collection."""
+    for (benchmark, paired), own in groupby(rows, key=lambda row: (row.benchmark, row.paired)):
+        table = Table(title=benchmark + ", curves of the samplers" * paired, title_justify="left", box=SIMPLE)
+        table.pad_edge, table.collapse_padding = False, True  # fits a terminal of 80 columns
+        table.add_column("engine", no_wrap=True)
+        for heading in ("seen", "n", "LL mean", "median", "error", "CRPS", "in 90 %", "rank"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for row in own:
+            table.add_row(
+                row.engine,
+                f"{row.cutoff:.0%}",
+                f"{row.n}",
+                f"{row.log_likelihood:.2f}",
+                f"{row.log_likelihood_median:.2f}",
+                f"{row.squared_error_median:.2g}",
+                f"{row.crps:.2g}",
+                f"{row.coverage90:.2f}",
+                f"{row.rank_log_likelihood:.2f}",
+            )
+        yield table
 
 
 def write(

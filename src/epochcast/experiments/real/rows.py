@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
@@ -40,14 +38,6 @@ class Row:
     rank_squared_error: float
     difference: float  # log-likelihood minus that of the first engine, mean over the same curves
     difference_error: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types; what is not finite becomes None."""
-        return {key: _plain(value) for key, value in asdict(self).items()}
-
-
-def _plain(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def rows_of(scored: Sequence[Scored]) -> list[Row]:

@@ -185,6 +185,24 @@ def _joined(items: Sequence[_Item], results: Sequence[dict[str, Any]]) -> Scored
     return Scored(items[0].part.curves.name, entrant.label, share, entrant.sampled, scores, seconds)
 
 
+def used(collections: Sequence[CurveSet], scored: Sequence[Scored]) -> Iterator[str]:
+    """How many curves of each collection were scored, in words."""
+    for curves in collections:
+        own = [entry.scores.rows for entry in scored if entry.benchmark == curves.name]
+        count = len(np.unique(np.concatenate(own))) if own else 0
+        rest = "" if count == len(curves) else "; the others have no value on both sides of any cutoff"
+        yield f"{curves.name}: {count:,} of {len(curves):,} curves used{rest}"
+
+
+def chosen(sets: Sequence[CurveSet], names: Sequence[str]) -> list[CurveSet]:
+    """The collections of these names, all where none is named."""
+    known = [curves.name for curves in sets]
+    for name in names:
+        if name not in known:
+            raise InputError(f"collection {name!r} is not among those found: {', '.join(known)}")
+    return [curves for curves in sets if not names or curves.name in names]
+
+
 def sampler_rows(curves: CurveSet, plan: Plan) -> Lengths:
     """The rows that samplers work on: random ones among those that can be scored at every cutoff."""
     counts = [curves.seen_at(share) for share in plan.shares]

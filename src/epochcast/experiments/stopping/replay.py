@@ -129,9 +129,6 @@ class Row:
     overhead: float  # seconds for these, one run at a time
     orders: int
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def evaluate_task(runs: TaskRuns, model: Contender, settings: Settings) -> Mapping[str, Any]:
     """All rules on one task: rows, and lines of mean regret with standard errors, as JSON types."""

@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.benchmarks import Collection, CurveSet, load
+from epochcast.benchmarks import CurveSet
 from epochcast.curve import Array
 from epochcast.errors import InputError
 from epochcast.experiments.contenders import contenders
 from epochcast.experiments.harness import PLAIN, Harness, fingerprint
 from epochcast.experiments.stopping.reach_table import TaskRuns
 from epochcast.experiments.stopping.replay import Row, Settings, evaluate_task, rules_of
-from epochcast.metric import Metric
 
 BENCHMARKS = ("lcbench", "taskset", "nasbench201")
 
@@ -48,33 +47,13 @@ class TaskResult:
         return self.rows[0].task
 
 
-@dataclass(frozen=True)
-class Source:
-    """Where finished runs come from."""
-
-    data: Path
-    names: Sequence[str] | None = None  # `.npz` collections of a folder; None: the usual ones, where it has any
-    monitor: str | None = None
-    metric: Metric | str | None = None
-    horizon: int | None = None  # of logs; None: that of the longest run of a task
-    skip_bad: bool = False
-
-    def read(self) -> list[Collection]:
-        """The `.npz` collections of a folder by name, or what any other path holds that `load` can read."""
-        found = [self.data / f"{name}.npz" for name in (BENCHMARKS if self.names is None else self.names)]
-        present = [path for path in found if path.is_file()]
-        if self.data.is_dir() and not present and self.names is not None:
-            raise InputError(f"{self.data} holds none of {', '.join(path.name for path in found)}")
-        return [
-            load(
-                path,
-                monitor=self.monitor,
-                metric=self.metric,
-                skip_bad=self.skip_bad,
-                horizon="longest" if self.horizon is None else self.horizon,
-            )
-            for path in present or [self.data]
-        ]
+def files_in(data: Path, names: Sequence[str] | None = None) -> list[Path]:
+    """The `.npz` collections of a folder by name, by default the usual ones where it has any; else the path itself."""
+    found = [data / f"{name}.npz" for name in (BENCHMARKS if names is None else names)]
+    present = [path for path in found if path.is_file()]
+    if data.is_dir() and not present and names is not None:
+        raise InputError(f"{data} holds none of {', '.join(path.name for path in found)}")
+    return present or [data]
 
 
 def tasks_of(collections: Sequence[CurveSet], settings: Settings, wanted: Sequence[str] = ()) -> list[TaskRuns]:

@@ -1,7 +1,7 @@
 """The table: every ingredient of the prior of real curves, how often it appears, in which runs, and what it does.
 
 Rates are chosen by comparing summary statistics of samples and of real collections (`research/compare_real_prior.py`),
-wider than those collections rather than fitted to them. `docs/real-prior.md` shows every ingredient.
+wider than those collections rather than fitted to them. `docs/research/real-prior.md` shows every ingredient.
 """
 
 from __future__ import annotations
