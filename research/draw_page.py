@@ -1,4 +1,4 @@
-"""Pictures of `epochcast watch --web` for docs/web.md, of runs that ship with epochcast.
+"""Pictures of `epochcast watch --web` for docs/guide/web.md, of runs that ship with epochcast.
 
     python research/draw_page.py docs/images
 

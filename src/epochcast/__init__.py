@@ -22,6 +22,7 @@ from epochcast.forecaster import Forecaster, Stream, forecast
 from epochcast.metric import Metric, metric_names
 from epochcast.run import Run
 from epochcast.runtime.weights import models
+from epochcast.search import FreezeThaw
 from epochcast.space import Space
 from epochcast.stopping import Decision, NoStopping, Patience, Reason, Stopper
 
@@ -32,6 +33,7 @@ __all__ = [
     "EpochcastError",
     "Forecast",
     "Forecaster",
+    "FreezeThaw",
     "Metric",
     "NoStopping",
     "Patience",

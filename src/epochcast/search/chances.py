@@ -1,0 +1,67 @@
+"""The chance of each of many runs to beat a value at a step of its own, beside all other runs of the search."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epochcast.curve import Array
+from epochcast.encode import Others, normalised, seen_of
+from epochcast.errors import StrongContradictionWarning
+from epochcast.forecast import Forecast
+from epochcast.forecaster import Forecaster
+from epochcast.metric import Metric
+from epochcast.others import newest_and_largest, others_of
+from epochcast.question import answer
+from epochcast.search.trained_run import TrainedRun
+from epochcast.space import Space
+
+# No run is shown itself. A context for each would cost the most: so many parts of the runs are left out in turn.
+_PARTS = 8
+
+
+class Chances:
+    """Forecasts of runs of one search among each other."""
+
+    def __init__(self, forecaster: Forecaster, horizon: int, metric: Metric, scales: Space | None) -> None:
+        self._forecaster, self._horizon, self._metric, self._scales = forecaster, horizon, metric, scales
+
+    def of(self, asked: Sequence[TrainedRun], every: Sequence[TrainedRun], at: Array, target: float) -> Array:
+        """The chance of each of the runs asked about to beat the target at its step `at` [run]."""
+        part, members = self._parts(asked, every)
+        found = np.empty(len(asked))
+        for left_out in np.unique(part):
+            rows = np.flatnonzero(part == left_out)
+            others = self._without(int(left_out), members)
+            found[rows] = self._chances([asked[row] for row in rows], others, at[rows], target)
+        return found
+
+    def _parts(
+        self, asked: Sequence[TrainedRun], every: Sequence[TrainedRun]
+    ) -> tuple[NDArray[np.intp], list[TrainedRun]]:
+        """To which part of the context each of the runs belongs, -1 for none, and the context."""
+        engine = self._forecaster.engine
+        telling = [run for run in every if run.tells] if "context" in engine.reads else []
+        best = np.array([run.best(self._metric) for run in telling])
+        members = [telling[row] for row in newest_and_largest(best)]
+        place = {id(run): index % _PARTS for index, run in enumerate(members)}
+        return np.array([place.get(id(run), -1) for run in asked], dtype=np.intp), members
+
+    def _without(self, part: int, members: list[TrainedRun]) -> Others | None:
+        most = self._forecaster.engine.most_values
+        rest = [run.shown(most) for index, run in enumerate(members) if part < 0 or index % _PARTS != part]
+        return others_of(rest, self._metric, self._horizon, space=self._scales) if rest else None
+
+    def _chances(self, runs: list[TrainedRun], others: Others | None, at: Array, target: float) -> Array:
+        metric, horizon, engine = self._metric, self._horizon, self._forecaster.engine
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", StrongContradictionWarning)  # a search has runs that get worse
+            seen = seen_of([run.shown(None) for run in runs], None, metric)
+            steps = at[:, None]
+            question, normalizer, _ = normalised(seen, metric, steps, horizon, self._forecaster.schedule, others)
+            distribution, _ = answer(engine, question)
+        forecast = Forecast(steps, metric, horizon, distribution, normalizer, seen.curves)
+        return np.asarray(forecast.prob_better(np.full(len(runs), target)))[:, 0]

@@ -1,0 +1,146 @@
+"""`SearchSpace`: the configurations that a search may try, drawn from domains or given one by one."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from epochcast.checks import shown
+from epochcast.errors import ConfigError, InputError
+from epochcast.search.domain import Domain, domain_of, from_plain, to_plain
+from epochcast.space import Space
+
+Config = dict[str, Any]
+Path = tuple[str, ...]  # names of nested entries, the outermost first
+
+
+class SearchSpace(ABC):
+    """Where new configurations come from."""
+
+    @abstractmethod
+    def candidates(self, count: int, rng: np.random.Generator, started: Sequence[Config]) -> list[Config]:
+        """Up to so many configurations that may be started next, where these have been already."""
+
+    @property
+    @abstractmethod
+    def scales(self) -> Space | None:
+        """On which scales their entries live."""
+
+    @abstractmethod
+    def to_plain(self) -> Any:
+        """JSON types."""
+
+
+class Domains(SearchSpace):
+    """Any configuration whose entries lie in their domains."""
+
+    def __init__(self, domains: Mapping[Path, Domain]) -> None:
+        if not domains:
+            raise InputError("the space has no entries; name at least one, such as {'lr': (1e-5, 0.1, 'log')}")
+        self._domains = dict(domains)
+
+    def candidates(self, count: int, rng: np.random.Generator, started: Sequence[Config]) -> list[Config]:
+        shares = rng.random((count, len(self._domains)))
+        return [self._at(row.tolist()) for row in shares]
+
+    def _at(self, shares: list[float]) -> Config:
+        config: Config = {}
+        for (path, domain), share in zip(self._domains.items(), shares, strict=True):
+            inner = config
+            for name in path[:-1]:
+                inner = inner.setdefault(name, {})
+            inner[path[-1]] = domain.at(share)
+        return config
+
+    @property
+    def scales(self) -> Space | None:
+        told = {".".join(path): domain.scale for path, domain in self._domains.items() if domain.scale is not None}
+        return Space(told) if told else None
+
+    def to_plain(self) -> Any:
+        return {"domains": [[list(path), to_plain(domain)] for path, domain in self._domains.items()]}
+
+
+class Listed(SearchSpace):
+    """Configurations given one by one, each of which is started once: the arms of a bandit."""
+
+    def __init__(self, configs: list[Any]) -> None:
+        if not configs:
+            raise InputError("the list of configurations is empty; give at least one")
+        for config in configs:
+            if not isinstance(config, Mapping):
+                raise InputError(f"{shown(config)} in the list of configurations is no mapping of names to values")
+        self._configs = [dict(config) for config in configs]
+        try:
+            self._keys = [_key(config) for config in self._configs]
+        except (TypeError, ValueError) as error:
+            raise InputError(f"the list of configurations cannot be saved: {error}; give plain values") from None
+
+    def candidates(self, count: int, rng: np.random.Generator, started: Sequence[Config]) -> list[Config]:
+        taken = Counter(map(_key, started))
+        left = []
+        for config, key in zip(self._configs, self._keys, strict=True):
+            if taken[key] > 0:
+                taken[key] -= 1
+            else:
+                left.append(config)
+        chosen = np.sort(rng.permutation(len(left))[:count])
+        return [dict(left[i]) for i in chosen]
+
+    @property
+    def scales(self) -> Space | None:
+        return None
+
+    def to_plain(self) -> Any:
+        return {"configs": self._configs}
+
+
+def _key(config: Config) -> str:
+    """What tells one configuration from another."""
+    return json.dumps(config, sort_keys=True, allow_nan=False)
+
+
+def space_of(given: Any) -> SearchSpace:
+    """A space from what users have: a mapping of names to domains, a ConfigSpace, or a list of configurations."""
+    if isinstance(given, SearchSpace):
+        return given
+    if isinstance(given, (list, tuple)):
+        return Listed(list(given))
+    if not isinstance(given, Mapping):
+        raise InputError(
+            f"space={shown(given)} must be a mapping of names to domains, such as {{'lr': (1e-5, 0.1, 'log')}}, or a "
+            "list of configurations"
+        )
+    return Domains(dict(_domains_in(given, ())))
+
+
+def _domains_in(given: Mapping[Any, Any], outside: Path) -> Iterator[tuple[Path, Domain]]:
+    for name, domain in given.items():
+        path = (*outside, str(name))
+        if isinstance(domain, Mapping):
+            yield from _domains_in(domain, path)
+            continue
+        try:
+            yield path, domain_of(domain)
+        except InputError as error:
+            raise InputError(f"{'.'.join(path)}: {error}") from None
+
+
+def space_from_plain(data: Any) -> SearchSpace:
+    """A space that `to_plain` has written."""
+    if isinstance(data, dict) and data.keys() == {"configs"} and isinstance(data["configs"], list):
+        return Listed(data["configs"])
+    if not (isinstance(data, dict) and data.keys() == {"domains"} and isinstance(data["domains"], list)):
+        raise ConfigError(f"{shown(data)} is no space of a saved search")
+    domains: dict[Path, Domain] = {}
+    for item in data["domains"]:
+        whole = isinstance(item, list) and len(item) == 2 and isinstance(item[0], list) and item[0]
+        if not whole or not all(isinstance(name, str) for name in item[0]):
+            raise ConfigError(f"{shown(item)} is no entry of the space of a saved search")
+        domains[tuple(item[0])] = from_plain(item[1])
+    return Domains(domains)
