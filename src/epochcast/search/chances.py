@@ -1,4 +1,4 @@
-"""The chance of each of many runs to beat a value at a step of its own, beside all other runs of the search."""
+"""The chances of many runs to beat some values at steps of their own, beside all other runs of the search."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Chances:
     def __init__(self, forecaster: Forecaster, horizon: int, metric: Metric, scales: Space | None) -> None:
         self._forecaster, self._horizon, self._metric, self._scales = forecaster, horizon, metric, scales
 
-    def of(self, asked: Sequence[TrainedRun], every: Sequence[TrainedRun], at: Array, target: float) -> Array:
-        """The chance of each of the runs asked about to beat the target at its step `at` [run]."""
+    def of(self, asked: Sequence[TrainedRun], every: Sequence[TrainedRun], at: Array, goals: Array) -> Array:
+        """The chances [goal, run, step] of the runs asked about to beat each of the goals at steps `at` [run, step]."""
         part, members = self._parts(asked, every)
-        found = np.empty(len(asked))
+        found = np.empty((len(goals), *at.shape))
         for left_out in np.unique(part):
             rows = np.flatnonzero(part == left_out)
             others = self._without(int(left_out), members)
-            found[rows] = self._chances([asked[row] for row in rows], others, at[rows], target)
+            found[:, rows] = self._chances([asked[row] for row in rows], others, at[rows], goals)
         return found
 
     def _parts(
@@ -55,13 +55,12 @@ class Chances:
         rest = [run.shown(most) for index, run in enumerate(members) if part < 0 or index % _PARTS != part]
         return others_of(rest, self._metric, self._horizon, space=self._scales) if rest else None
 
-    def _chances(self, runs: list[TrainedRun], others: Others | None, at: Array, target: float) -> Array:
+    def _chances(self, runs: list[TrainedRun], others: Others | None, steps: Array, goals: Array) -> Array:
         metric, horizon, engine = self._metric, self._horizon, self._forecaster.engine
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StrongContradictionWarning)  # a search has runs that get worse
             seen = seen_of([run.shown(None) for run in runs], None, metric)
-            steps = at[:, None]
             question, normalizer, _ = normalised(seen, metric, steps, horizon, self._forecaster.schedule, others)
             distribution, _ = answer(engine, question)
         forecast = Forecast(steps, metric, horizon, distribution, normalizer, seen.curves)
-        return np.asarray(forecast.prob_better(np.full(len(runs), target)))[:, 0]
+        return np.stack([forecast.prob_better(np.full(len(runs), goal)) for goal in goals])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from epochcast.checks import count, finite, horizon_of, not_negative, number
-from epochcast.curve import Curves, clip_to_hard_bounds
+from epochcast.curve import Array, Curves, clip_to_hard_bounds
 from epochcast.errors import InputError
 from epochcast.forecaster import Forecaster
 from epochcast.metric import Metric, as_metric
@@ -30,6 +30,10 @@ FIRST = 8  # runs that are started before one is chosen by its forecast
 CANDIDATES = 200  # new configurations that are weighed against the paused runs
 _PARTS_OF_A_RUN = 50  # how often a run can be paused, unless `every` says otherwise
 _GAINS = (-4.0, -1.0)  # decimal logarithms of the share of what is still to be gained that a run should gain
+_LADDER = np.array([100.0, 10.0, 1.0, 0.1, 0.01, 0.0])  # multiples of such a gain, the farthest first
+_DRAWN = 2  # the place of the gain itself
+_FARTHEST = 0.5
+_SURE, _HARDLY = 0.99, 1e-3  # chances that tell runs no longer apart
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,8 @@ class FreezeThaw:
     so side by side. A run should keep its newest checkpoint, from which it is gone on with.
 
     Each time a goal somewhat better than the best value so far and a number of further steps are drawn, and the run
-    goes on, or begins, that most likely reaches the goal by then. Goals near and far, soon and late take turns so.
+    goes on, or begins, that most likely reaches the goal by then: goals near and far, soon and late take turns. What
+    forecasts promise of configurations that were never tried is held against what those tried have come to.
 
     Args:
         space: Where new configurations come from: a mapping of names to domains, which are `(low, high)`,
@@ -124,13 +129,12 @@ class FreezeThaw:
         rng = np.random.default_rng([self.seed, self._asked])  # of its own each time, so that a saved search goes on
         started = [run.config for run in self._runs]
         news = [TrainedRun(config) for config in self.space.candidates(CANDIDATES, rng, started)]
-        paused = self._most_promising([run for run in self._runs if run.waits])
-        options = [*paused, *news]
-        if not options:
+        known = self._most_promising([run for run in self._runs if not run.over])
+        if not (news or any(run.waits for run in known)):
             return None
-        chosen = options[self._choice(options, rng)]
+        chosen = self._choice(known, news, rng)
         self._asked += 1
-        if not any(chosen is run for run in paused):
+        if not any(chosen is run for run in known):
             self._runs.append(chosen)
         return self._begin(chosen)
 
@@ -179,20 +183,45 @@ class FreezeThaw:
 
     # --- the choice ----------------------------------------------------------------------------------------------
 
-    def _choice(self, options: list[TrainedRun], rng: np.random.Generator) -> int:
-        """Which of the options has the largest chance to reach a goal that is drawn, by a step that is drawn."""
+    def _choice(self, known: list[TrainedRun], news: list[TrainedRun], rng: np.random.Generator) -> TrainedRun:
+        """The run, new or waiting, that most likely reaches a goal that is drawn by a step that is drawn."""
         further, gain = int(rng.integers(1, self.horizon + 1)), 10.0 ** rng.uniform(*_GAINS)
-        best, new = self.best, len(options) - 1  # the paused ones come first
-        if not options[new].values and (best is None or len(self._runs) < self.first):
-            return new
+        best = self.best
+        if news and (best is None or len(self._runs) < self.first):
+            return news[0]
         if best is None:
-            return 0
-        goal = best.value + self.metric.sign * gain * self._to_be_gained(best.value)
-        at = np.array([min(run.newest + further, self.horizon) for run in options])
-        scales = self.space.scales
-        chances = Chances(self.forecaster, self.horizon, self.metric, scales).of(options, self._runs, at, goal)
+            return next(run for run in known if run.waits)
+        options = [*known, *news]
+        gains = np.minimum(gain * _LADDER, _FARTHEST) * self._to_be_gained(best.value)
+        every = self._chances(options, best.value + self.metric.sign * gains, further)
+        self._sober(every, len(known))
+        chances = np.where([run.waits for run in options], every[..., 0], -1.0)
         order = rng.permutation(len(options))  # of several with the same chance any one
-        return int(order[np.argmax(chances[order])])
+        return options[order[np.argmax(chances[_telling(chances)][order])]]
+
+    def _chances(self, options: list[TrainedRun], goals: Array, further: int) -> Array:
+        """The chances [goal, run, 2] of runs to reach goals after so many further steps, and at that step itself."""
+        newest = np.array([run.newest for run in options])
+        at = np.stack([newest + further, np.maximum(newest + 1.0, further)], axis=1)
+        scales = self.space.scales
+        chances = Chances(self.forecaster, self.horizon, self.metric, scales)
+        found = chances.of(options, self._runs, np.minimum(at, self.horizon), goals)
+        found[:, newest >= further, 1] = 0.0  # they have passed that step
+        return found
+
+    def _sober(self, chances: Array, known: int) -> None:
+        """Scale the chances of new configurations, the last ones, down to what they can be on average.
+
+        Configurations drawn alike are as good as each other on average: of n runs that were started the sum of the
+        chances tells how many will have reached a goal by a step, and of n + 1 at most one more. Forecasts of runs of
+        which nothing was seen are unsure, and promise more than that; a search that believed them would start runs
+        without end. Which of the new ones are better than others is left to the forecasts.
+        """
+        if chances.shape[1] == known:
+            return
+        reach = (chances[:, :known, 1].sum(axis=1) + 1.0) / (len(self._runs) + 1.0)
+        promised = np.maximum(chances[:, known:, 0].mean(axis=1), 1e-300)
+        chances[:, known:, 0] *= np.minimum(1.0, reach / promised)[:, None]
 
     def _to_be_gained(self, best: float) -> float:
         """How much better than the best a value can be; where there is no limit, as much as has been gained so far."""
@@ -201,10 +230,10 @@ class FreezeThaw:
         every = [value for run in self._runs for value in run.values]
         return max(abs(best - value) for value in every)
 
-    def _most_promising(self, paused: list[TrainedRun]) -> list[TrainedRun]:
-        """Of very many paused runs the newest and the best."""
-        best = np.array([run.best(self.metric) for run in paused])
-        return [paused[row] for row in newest_and_largest(best)]
+    def _most_promising(self, runs: list[TrainedRun]) -> list[TrainedRun]:
+        """Of very many runs the newest and the best."""
+        best = np.array([run.best(self.metric) for run in runs])
+        return [runs[row] for row in newest_and_largest(best)]
 
     def _begin(self, run: TrainedRun) -> Step:
         # One value tells other runs nothing: a new run shows two at least.
@@ -251,6 +280,19 @@ class FreezeThaw:
         from epochcast.search.state import restored
 
         return restored(cls, text, forecaster)
+
+
+def _telling(chances: Array) -> int:
+    """The goal, the one drawn if possible, whose chances [goal, run] tell the runs apart.
+
+    If several reach it for sure a farther one does, if nothing reaches it a nearer one.
+    """
+    goal = _DRAWN
+    while goal > 0 and (chances[goal] > _SURE).sum() > 1:
+        goal -= 1
+    while goal < len(chances) - 1 and chances[goal].max() < _HARDLY:
+        goal += 1
+    return goal
 
 
 @cache
