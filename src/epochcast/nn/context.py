@@ -72,7 +72,7 @@ class ContextDecoder(nn.Module):
         self.head = Linear(decoder, 3 * outputs + 1, zero=True)
         self.suggest = Linear(decoder, 3 * SUGGESTIONS, zero=True)
         with torch.no_grad():
-            self.suggest.bias[:SUGGESTIONS] = _SELDOM
+            self.suggest.bias[:SUGGESTIONS] = _SELDOM  # type: ignore[index]  # it has one
 
     def encode(self, newest_states: Tensor, features: Tensor, there: Tensor) -> Tensor:
         """Summaries [task, other, width] of other runs by their newest states [task, other, state] and features, of

@@ -197,7 +197,7 @@ class FreezeThaw:
         self._sober(every, len(known))
         chances = np.where([run.waits for run in options], every[..., 0], -1.0)
         order = rng.permutation(len(options))  # of several with the same chance any one
-        return options[order[np.argmax(chances[_telling(chances)][order])]]
+        return options[int(order[np.argmax(chances[_telling(chances)][order])])]
 
     def _chances(self, options: list[TrainedRun], goals: Array, further: int) -> Array:
         """The chances [goal, run, 2] of runs to reach goals after so many further steps, and at that step itself."""

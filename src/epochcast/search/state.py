@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from epochcast.checks import count, finite, flag
 from epochcast.curve import Curves, clip_to_hard_bounds
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from epochcast.search.freeze_thaw import FreezeThaw
 
 VERSION = 1
+Kind = TypeVar("Kind", bound="FreezeThaw")
 _NAMES = ("search", "version", "horizon", "metric", "seed", "every", "first", "model", "space", "asked", "runs")
 
 
-def restored(kind: type[FreezeThaw], text: str, forecaster: Forecaster | None) -> Any:
+def restored(kind: type[Kind], text: str, forecaster: Forecaster | None) -> Kind:
     """The search that a text describes."""
     state = _parsed(text)
     model = model_name_of(state["model"], version=2)
