@@ -125,7 +125,12 @@ class FreezeThaw:
     # --- what workers do -----------------------------------------------------------------------------------------
 
     def ask(self) -> Step | None:
-        """What to train next; None if all runs are over or being trained, and no other can be started."""
+        """What to train next.
+
+        Returns:
+            A run, its configuration, and the step up to which to train it; None if all runs are over or being trained,
+            and no other can be started.
+        """
         rng = np.random.default_rng([self.seed, self._asked])  # of its own each time, so that a saved search goes on
         started = [run.config for run in self._runs]
         news = [TrainedRun(config) for config in self.space.candidates(CANDIDATES, rng, started)]
@@ -160,7 +165,14 @@ class FreezeThaw:
         known.take(step, value, self.horizon)
 
     def release(self, run: int | None = None) -> None:
-        """Give back a run whose worker is gone, or all of them: it is paused where it told its newest value."""
+        """Give back a run whose worker is gone: it is paused where it told its newest value.
+
+        Args:
+            run: The number of the run; all of them by default.
+
+        Raises:
+            InputError: If there is no such run.
+        """
         for known in self._runs if run is None else [self._run(run)]:
             known.until = None
 
@@ -249,7 +261,11 @@ class FreezeThaw:
     # --- state ---------------------------------------------------------------------------------------------------
 
     def to_json(self) -> str:
-        """The whole state as text, from which `from_json` goes on as if nothing had happened."""
+        """The whole state as text, from which `from_json` goes on as if nothing had happened.
+
+        Returns:
+            JSON, with the name and the sha256 of the model.
+        """
         from epochcast.search.state import VERSION
 
         model = ModelName.default() if self._forecaster is None else ModelName.of(self._forecaster)
@@ -270,9 +286,16 @@ class FreezeThaw:
 
     @classmethod
     def from_json(cls, text: str, forecaster: Forecaster | None = None) -> Self:
-        """A search from what `to_json` returned; a model that does not ship must be given again.
+        """A search from its saved state.
 
         Runs that were being trained still are: `release` gives back those whose workers are gone.
+
+        Args:
+            text: What `to_json` returned.
+            forecaster: What forecasts the runs, where it is no model that ships.
+
+        Returns:
+            The search, which goes on as if nothing had happened.
 
         Raises:
             ConfigError: If the text is no such state, or the forecaster another one.
