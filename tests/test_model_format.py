@@ -159,10 +159,13 @@ def test_own_prior_is_never_fed_a_kind(own):
 # --- versions -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "reads"), [("real", ALL), ("stream", frozenset({"kind"})), ("lcpfn", frozenset())])
-def test_shipped_models_have_no_version_and_read_what_they_were_trained_on(name, reads):
+@pytest.mark.parametrize(
+    ("name", "version", "reads"),
+    [("real", "2", ALL | {"context", "config"}), ("stream", None, {"kind"}), ("lcpfn", None, set())],
+)
+def test_shipped_models_read_what_they_were_trained_on(name, version, reads):
     _, header = read_safetensors(find(name).weights)
-    assert "format" not in header
+    assert header.get("format") == version
     assert load_network(name).reads == reads
 
 
@@ -181,8 +184,10 @@ def test_migrated_drops_sizes_that_have_no_meaning_any_more():
 
 
 def test_model_of_a_newer_format_is_refused_with_the_way_out(folder, tmp_path):
-    graph = rewritten(folder / "own.onnx", tmp_path / "new.onnx", format="2")
-    with pytest.raises(WeightsError, match=r"new\.safetensors has format 2, .* reads up to 1; upgrade it: pip install"):
+    graph = rewritten(folder / "own.onnx", tmp_path / "new.onnx", format=str(FORMAT + 1))
+    with pytest.raises(
+        WeightsError, match=r"new\.safetensors has format \d+, .* reads up to \d+; upgrade it"
+    ):
         ec.Forecaster(graph)
 
 
@@ -220,6 +225,8 @@ def test_checkpoint_without_a_version_and_with_retired_sizes_resumes(folder, tmp
 
 def test_checkpoint_of_a_newer_format_is_refused_with_the_way_out(folder, tmp_path):
     arrays, header = read_safetensors(folder / "own.ckpt")
-    write_safetensors(tmp_path / "new.ckpt", arrays, {**header, "format": "2"})
-    with pytest.raises(WeightsError, match=r"new\.ckpt has format 2, .*; upgrade it: pip install --upgrade epochcast$"):
+    write_safetensors(tmp_path / "new.ckpt", arrays, {**header, "format": str(FORMAT + 1)})
+    with pytest.raises(
+        WeightsError, match=r"new\.ckpt has format \d+, .*pip install --upgrade epochcast$"
+    ):
         Trainer.resume(tmp_path / "new.ckpt")

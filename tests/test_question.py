@@ -81,7 +81,7 @@ def test_input_is_refused_with_one_error_by_every_engine_that_does_not_read_it(n
 def test_inputs_that_the_shipped_engines_read_are_these() -> None:
     reads = {name: load_engine(name).reads for name in ENGINES}
     assert {name: set(inputs) for name, inputs in reads.items() if inputs} == {
-        "real": {"untrained", "kind", "schedule"},
+        "real": {"untrained", "kind", "schedule", "context", "config"},
         "stream": {"kind"},
         "empirical-gp": {"context"},
     }

@@ -58,7 +58,9 @@ def test_default_of_each_callback_is_that_of_the_stopper(framework: str) -> None
 
 
 def test_default_of_searches_is_that_of_the_stopper() -> None:
-    stopper = Trials(50, "accuracy")._new_stopper()
+    trials = Trials(50, "accuracy")
+    trials.judge("first", [(1.0, 0.5)], None)
+    (stopper,) = trials._stoppers.values()
     assert {name: getattr(stopper, name) for name in SETTINGS} == SETTINGS
 
 
