@@ -31,6 +31,7 @@ PUBLIC = [
     "EpochcastError",
     "Forecast",
     "Forecaster",
+    "FreezeThaw",
     "Metric",
     "NoStopping",
     "Patience",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 FIRST = 8  # runs that are started before one is chosen by its forecast
 CANDIDATES = 200  # new configurations that are weighed against the paused runs
 _PARTS_OF_A_RUN = 50  # how often a run can be paused, unless `every` says otherwise
+_UNTRIED = 0.25  # how often a run is started whatever is promised of those that wait
 _GAINS = (-4.0, -1.0)  # decimal logarithms of the share of what is still to be gained that a run should gain
 _LADDER = np.array([100.0, 10.0, 1.0, 0.1, 0.01, 0.0])  # multiples of such a gain, the farthest first
 _DRAWN = 2  # the place of the gain itself
@@ -64,7 +65,8 @@ class FreezeThaw:
 
     Each time a goal somewhat better than the best value so far and a number of further steps are drawn, and the run
     goes on, or begins, that most likely reaches the goal by then: goals near and far, soon and late take turns. What
-    forecasts promise of configurations that were never tried is held against what those tried have come to.
+    forecasts promise of configurations that were never tried is held against what those tried have come to. Every
+    fourth time a run is started whatever is promised: forecasts count what is won, not what is learnt.
 
     Args:
         space: Where new configurations come from: a mapping of names to domains, which are `(low, high)`,
@@ -125,7 +127,12 @@ class FreezeThaw:
     # --- what workers do -----------------------------------------------------------------------------------------
 
     def ask(self) -> Step | None:
-        """What to train next; None if all runs are over or being trained, and no other can be started."""
+        """What to train next.
+
+        Returns:
+            A run, its configuration, and the step up to which to train it; None if all runs are over or being trained,
+            and no other can be started.
+        """
         rng = np.random.default_rng([self.seed, self._asked])  # of its own each time, so that a saved search goes on
         started = [run.config for run in self._runs]
         news = [TrainedRun(config) for config in self.space.candidates(CANDIDATES, rng, started)]
@@ -160,7 +167,14 @@ class FreezeThaw:
         known.take(step, value, self.horizon)
 
     def release(self, run: int | None = None) -> None:
-        """Give back a run whose worker is gone, or all of them: it is paused where it told its newest value."""
+        """Give back a run whose worker is gone: it is paused where it told its newest value.
+
+        Args:
+            run: The number of the run; all of them by default.
+
+        Raises:
+            InputError: If there is no such run.
+        """
         for known in self._runs if run is None else [self._run(run)]:
             known.until = None
 
@@ -191,13 +205,15 @@ class FreezeThaw:
             return news[0]
         if best is None:
             return next(run for run in known if run.waits)
+        if news and rng.random() < _UNTRIED:
+            known = []
         options = [*known, *news]
         gains = np.minimum(gain * _LADDER, _FARTHEST) * self._to_be_gained(best.value)
         every = self._chances(options, best.value + self.metric.sign * gains, further)
         self._sober(every, len(known))
         chances = np.where([run.waits for run in options], every[..., 0], -1.0)
         order = rng.permutation(len(options))  # of several with the same chance any one
-        return options[order[np.argmax(chances[_telling(chances)][order])]]
+        return options[int(order[np.argmax(chances[_telling(chances)][order])])]
 
     def _chances(self, options: list[TrainedRun], goals: Array, further: int) -> Array:
         """The chances [goal, run, 2] of runs to reach goals after so many further steps, and at that step itself."""
@@ -249,7 +265,11 @@ class FreezeThaw:
     # --- state ---------------------------------------------------------------------------------------------------
 
     def to_json(self) -> str:
-        """The whole state as text, from which `from_json` goes on as if nothing had happened."""
+        """Save the whole search.
+
+        Returns:
+            Text, from which `from_json` goes on as if nothing had happened.
+        """
         from epochcast.search.state import VERSION
 
         model = ModelName.default() if self._forecaster is None else ModelName.of(self._forecaster)
@@ -270,9 +290,14 @@ class FreezeThaw:
 
     @classmethod
     def from_json(cls, text: str, forecaster: Forecaster | None = None) -> Self:
-        """A search from what `to_json` returned; a model that does not ship must be given again.
+        """Restore a search. Runs that were being trained still are: `release` gives back those whose workers are gone.
 
-        Runs that were being trained still are: `release` gives back those whose workers are gone.
+        Args:
+            text: What `to_json` returned.
+            forecaster: What forecasts the runs; a model that does not ship must be given again.
+
+        Returns:
+            The search as it was.
 
         Raises:
             ConfigError: If the text is no such state, or the forecaster another one.

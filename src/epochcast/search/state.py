@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from epochcast.checks import count, finite, flag
 from epochcast.curve import Curves, clip_to_hard_bounds
@@ -18,11 +18,12 @@ from epochcast.stopping.state import fields, listed, metric_of, steps_of
 if TYPE_CHECKING:
     from epochcast.search.freeze_thaw import FreezeThaw
 
+SearchT = TypeVar("SearchT", bound="FreezeThaw")
 VERSION = 1
 _NAMES = ("search", "version", "horizon", "metric", "seed", "every", "first", "model", "space", "asked", "runs")
 
 
-def restored(kind: type[FreezeThaw], text: str, forecaster: Forecaster | None) -> Any:
+def restored(kind: type[SearchT], text: str, forecaster: Forecaster | None) -> SearchT:
     """The search that a text describes."""
     state = _parsed(text)
     model = model_name_of(state["model"], version=2)
