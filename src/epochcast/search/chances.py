@@ -34,7 +34,7 @@ class Chances:
         part, members = self._parts(asked, every)
         found = np.empty((len(goals), *at.shape))
         for left_out in np.unique(part):
-            rows = np.flatnonzero(part == left_out)
+            rows = np.flatnonzero(part == left_out).tolist()
             others = self._without(int(left_out), members)
             found[:, rows] = self._chances([asked[row] for row in rows.tolist()], others, at[rows], goals)
         return found
@@ -46,7 +46,7 @@ class Chances:
         engine = self._forecaster.engine
         telling = [run for run in every if run.tells] if "context" in engine.reads else []
         best = np.array([run.best(self._metric) for run in telling])
-        members = [telling[row] for row in newest_and_largest(best)]
+        members = [telling[int(row)] for row in newest_and_largest(best)]
         place = {id(run): index % _PARTS for index, run in enumerate(members)}
         return np.array([place.get(id(run), -1) for run in asked], dtype=np.intp), members
 

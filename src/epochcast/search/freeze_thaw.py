@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 FIRST = 8  # runs that are started before one is chosen by its forecast
 CANDIDATES = 200  # new configurations that are weighed against the paused runs
 _PARTS_OF_A_RUN = 50  # how often a run can be paused, unless `every` says otherwise
+_UNTRIED = 0.25  # how often a run is started whatever is promised of those that wait
 _GAINS = (-4.0, -1.0)  # decimal logarithms of the share of what is still to be gained that a run should gain
 _LADDER = np.array([100.0, 10.0, 1.0, 0.1, 0.01, 0.0])  # multiples of such a gain, the farthest first
 _DRAWN = 2  # the place of the gain itself
@@ -64,7 +65,8 @@ class FreezeThaw:
 
     Each time a goal somewhat better than the best value so far and a number of further steps are drawn, and the run
     goes on, or begins, that most likely reaches the goal by then: goals near and far, soon and late take turns. What
-    forecasts promise of configurations that were never tried is held against what those tried have come to.
+    forecasts promise of configurations that were never tried is held against what those tried have come to. Every
+    fourth time a run is started whatever is promised: forecasts count what is won, not what is learnt.
 
     Args:
         space: Where new configurations come from: a mapping of names to domains, which are `(low, high)`,
@@ -203,6 +205,8 @@ class FreezeThaw:
             return news[0]
         if best is None:
             return next(run for run in known if run.waits)
+        if news and rng.random() < _UNTRIED:
+            known = []
         options = [*known, *news]
         gains = np.minimum(gain * _LADDER, _FARTHEST) * self._to_be_gained(best.value)
         every = self._chances(options, best.value + self.metric.sign * gains, further)
@@ -261,10 +265,10 @@ class FreezeThaw:
     # --- state ---------------------------------------------------------------------------------------------------
 
     def to_json(self) -> str:
-        """The whole state as text, from which `from_json` goes on as if nothing had happened.
+        """Save the whole search.
 
         Returns:
-            JSON, with the name and the sha256 of the model.
+            Text, from which `from_json` goes on as if nothing had happened.
         """
         from epochcast.search.state import VERSION
 
@@ -286,16 +290,14 @@ class FreezeThaw:
 
     @classmethod
     def from_json(cls, text: str, forecaster: Forecaster | None = None) -> Self:
-        """A search from its saved state.
-
-        Runs that were being trained still are: `release` gives back those whose workers are gone.
+        """Restore a search. Runs that were being trained still are: `release` gives back those whose workers are gone.
 
         Args:
             text: What `to_json` returned.
-            forecaster: What forecasts the runs, where it is no model that ships.
+            forecaster: What forecasts the runs; a model that does not ship must be given again.
 
         Returns:
-            The search, which goes on as if nothing had happened.
+            The search as it was.
 
         Raises:
             ConfigError: If the text is no such state, or the forecaster another one.

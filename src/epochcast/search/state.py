@@ -18,12 +18,12 @@ from epochcast.stopping.state import fields, listed, metric_of, steps_of
 if TYPE_CHECKING:
     from epochcast.search.freeze_thaw import FreezeThaw
 
+SearchT = TypeVar("SearchT", bound="FreezeThaw")
 VERSION = 1
-Kind = TypeVar("Kind", bound="FreezeThaw")
 _NAMES = ("search", "version", "horizon", "metric", "seed", "every", "first", "model", "space", "asked", "runs")
 
 
-def restored(kind: type[Kind], text: str, forecaster: Forecaster | None) -> Kind:
+def restored(kind: type[SearchT], text: str, forecaster: Forecaster | None) -> SearchT:
     """The search that a text describes."""
     state = _parsed(text)
     model = model_name_of(state["model"], version=2)
