@@ -185,9 +185,7 @@ def test_migrated_drops_sizes_that_have_no_meaning_any_more():
 
 def test_model_of_a_newer_format_is_refused_with_the_way_out(folder, tmp_path):
     graph = rewritten(folder / "own.onnx", tmp_path / "new.onnx", format=str(FORMAT + 1))
-    with pytest.raises(
-        WeightsError, match=r"new\.safetensors has format \d+, .* reads up to \d+; upgrade it"
-    ):
+    with pytest.raises(WeightsError, match=r"new\.safetensors has format \d+, .* reads up to \d+; upgrade it"):
         ec.Forecaster(graph)
 
 
@@ -226,7 +224,5 @@ def test_checkpoint_without_a_version_and_with_retired_sizes_resumes(folder, tmp
 def test_checkpoint_of_a_newer_format_is_refused_with_the_way_out(folder, tmp_path):
     arrays, header = read_safetensors(folder / "own.ckpt")
     write_safetensors(tmp_path / "new.ckpt", arrays, {**header, "format": str(FORMAT + 1)})
-    with pytest.raises(
-        WeightsError, match=r"new\.ckpt has format \d+, .*pip install --upgrade epochcast$"
-    ):
+    with pytest.raises(WeightsError, match=r"new\.ckpt has format \d+, .*pip install --upgrade epochcast$"):
         Trainer.resume(tmp_path / "new.ckpt")

@@ -36,7 +36,7 @@ class Chances:
         for left_out in np.unique(part):
             rows = np.flatnonzero(part == left_out).tolist()
             others = self._without(int(left_out), members)
-            found[:, rows] = self._chances([asked[row] for row in rows.tolist()], others, at[rows], goals)
+            found[:, rows] = self._chances([asked[row] for row in rows], others, at[rows], goals)
         return found
 
     def _parts(
