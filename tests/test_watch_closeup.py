@@ -2,10 +2,8 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +14,7 @@ from epochcast.logs import Series
 from epochcast.metric import Metric
 from epochcast.stopping.decision import Reason
 from epochcast.watch import Closeup, Row, Snapshot, Verdict, Watcher
-from epochcast.watch.closeup import first_reach, with_other_runs
+from epochcast.watch.closeup import first_reach
 from epochcast.watch.hindsight import earlier_forecasts
 from epochcast.watch.lines import Line
 from tests.logged_runs import HORIZON, curve, write
@@ -111,7 +109,7 @@ def test_closeup_agrees_with_the_table_and_with_a_single_forecast(seen: Snapshot
     assert row.final is not None
     assert closeup.fan.median[-1] == pytest.approx(row.final[0], abs=1e-4)
     assert closeup.sentence == str(row.decision(HORIZON))
-    assert closeup.with_others is None  # this model does not read them
+    assert closeup.alone is None  # this model reads nothing else
 
 
 @pytest.mark.parametrize("name", ["leader", "done", "broken", "empty", "percent", "young"])
@@ -177,44 +175,44 @@ def test_earlier_forecasts_of_a_run_of_one_value_are_none(forecaster: ec.Forecas
 # --- the other runs ----------------------------------------------------------------------------------------------
 
 
-class ReadsOthers:
-    """A forecaster that reads other runs, and notes which it was given."""
-
-    def __init__(self, forecaster: ec.Forecaster) -> None:
-        self.engine = SimpleNamespace(reads=frozenset({"context", "config"}))
-        self.given: list[Any] = []
-        self.configs: list[Any] = []
-        self._forecaster = forecaster
-
-    def forecast(self, *arguments: Any, context: Any = None, config: Any = None, **options: Any) -> Any:
-        self.given.append(context)
-        self.configs.append(config)
-        return self._forecaster.forecast(*arguments, **options)
+@pytest.fixture
+def company(tmp_path: Path) -> Path:
+    """Twelve finished runs that rise late, and one that has not risen yet, which nothing but the others can tell."""
+    rng = np.random.default_rng(0)
+    for number in range(12):
+        late = 0.3 + 0.5 / (1.0 + np.exp(-(np.arange(HORIZON) - 25.0) / 3.0)) + 0.01 * rng.standard_normal(HORIZON)
+        write(tmp_path / f"done{number:02}.csv", late[: 10 if number == 11 else HORIZON])
+        (tmp_path / f"done{number:02}.json").write_text(f'{{"seed": {number}}}')
+    return tmp_path
 
 
-def test_with_other_runs_a_model_that_reads_them_is_given_all_that_can_be_used(
-    seen: Snapshot, forecaster: ec.Forecaster, tmp_path: Path
-) -> None:
-    model = ReadsOthers(forecaster)
-    for name, rate in (("lost", 1), ("leader", 2)):
-        (tmp_path / f"{name}.json").write_text(f'{{"lr": {rate}}}')
-    found = with_other_runs(row_of(seen, "lost"), seen, model)  # type: ignore[arg-type]
-    assert found is not None
-    assert found.runs == 4
-    (given,) = model.given
-    assert {len(run.values): run.config for run in given} == {3: None, 5: None, 30: {"lr": 2}, 50: None}
-    assert model.configs == [{"lr": 1}]
-    assert found.to_dict()["final"]["low"] < found.to_dict()["final"]["high"]
+def test_closeup_of_a_model_that_reads_other_runs_agrees_with_the_table_and_tells_what_they_add(company: Path) -> None:
+    model = ec.Forecaster("empirical-gp")
+    snapshot = Watcher(company, "val_acc", "accuracy", HORIZON, forecaster=model).refresh()
+    row = row_of(snapshot, "done11")
+    assert row.others is not None
+    assert len(row.others) == 11
+    closeup = Closeup.of(row, snapshot, model)
+    assert closeup.fan is not None
+    assert closeup.alone is not None
+    assert row.final is not None
+    assert closeup.fan.median[-1] == pytest.approx(row.final[0], abs=1e-6)
+    assert closeup.fan.median[-1] == pytest.approx(0.8, abs=0.05)
+    assert closeup.alone.final[0] < 0.6
+    told = closeup.to_dict()
+    assert (told["others"], told["config"]) == (11, {"seed": 11})
+    assert told["alone"]["final"]["low"] < told["alone"]["final"]["median"]
+    json.dumps(told, allow_nan=False)
 
 
-def test_with_other_runs_is_nothing_for_other_models_and_where_nothing_is_to_come(
-    seen: Snapshot, forecaster: ec.Forecaster
-) -> None:
-    assert with_other_runs(row_of(seen, "lost"), seen, forecaster) is None
-    model = ReadsOthers(forecaster)
-    assert with_other_runs(row_of(seen, "done"), seen, model) is None  # type: ignore[arg-type]
-    alone = replace(seen, rows=(row_of(seen, "lost"),))
-    assert with_other_runs(alone.rows[0], alone, model) is None  # type: ignore[arg-type]
+def test_closeup_of_runs_that_are_judged_alone_has_one_forecast(company: Path) -> None:
+    model = ec.Forecaster("empirical-gp")
+    snapshot = Watcher(company, "val_acc", "accuracy", HORIZON, forecaster=model, alone=True).refresh()
+    closeup = Closeup.of(row_of(snapshot, "done11"), snapshot, model)
+    assert closeup.fan is not None
+    assert closeup.fan.median[-1] < 0.6
+    assert closeup.alone is None
+    assert closeup.to_dict()["others"] == 0
 
 
 # --- when a value is reached -------------------------------------------------------------------------------------

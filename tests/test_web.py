@@ -57,8 +57,9 @@ class Site:
     def __init__(self, root: Path, door: Door | None = None, **options: Any) -> None:
         self.watcher = Watcher(root, "val_acc", "accuracy", HORIZON, **options)
         self.feed = Feed()
+        self.desk = Desk(self.feed, self.watcher.forecaster)
         self.door = door or Door("127.0.0.1", 8421, None)
-        app = App(self.feed, Desk(self.feed, lambda: self.watcher.forecaster), lambda: False).guarded(self.door)
+        app = App(self.feed, self.desk, lambda: False).guarded(self.door)
         self.client = TestClient(app, base_url="http://127.0.0.1:8421", follow_redirects=False)
 
     def look(self) -> None:
@@ -133,6 +134,15 @@ def test_closeup_fans_and_reach_answer_of_runs_by_id(site: Site) -> None:
     assert fans[leader]["fan"]["steps"][-1] == HORIZON
     reach = site.client.get(f"/api/runs/{leader}/reach?value=0.5").json()
     assert reach["even"] == 2.0
+
+
+def test_desk_asks_a_model_of_its_own_which_answers_the_same(site: Site) -> None:
+    leader = site.id_of("leader")
+    assert site.desk.forecaster.engine is not site.watcher.forecaster.engine
+    found = site.desk.closeup(leader)
+    assert found is not None
+    row = next(row for row in site.changes()["rows"] if row["id"] == leader)
+    assert found["fan"]["median"][-1] == pytest.approx(row["end"][0], abs=1e-4)
 
 
 def test_closeup_is_made_anew_when_the_run_or_its_rival_changes(site: Site, runs: Path) -> None:

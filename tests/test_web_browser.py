@@ -273,20 +273,20 @@ def test_run_page_follows_its_run(page: Page, runs: Path) -> None:
 
 
 def test_run_page_shows_what_the_other_runs_contribute_where_the_model_reads_them(page: Page) -> None:
-    """The part of the page that shipped models which read single runs leave empty."""
+    """The part of the page that stays empty where each run is forecast by itself."""
 
-    def with_others(route: Any) -> None:
+    def with_alone(route: Any) -> None:
         found = route.fetch().json()
         final = {"median": 0.91, "low": 0.9, "high": 0.92}
-        route.fulfill(json={**found, "with_others": {"runs": 44, "fan": found["fan"], "final": final}})
+        route.fulfill(json={**found, "others": 44, "alone": {"fan": found["fan"], "final": final}})
 
-    page.route("**/api/runs/*", with_others)
+    page.route("**/api/runs/*", with_alone)
     line(page, "leader").click()
     expect(page.locator("#others-rows")).to_contain_text("with 44 other runs")
     expect(page.locator("#others-rows")).to_contain_text("0.9000 to 0.9200")
-    expect(page.locator("#fan path.others")).to_have_count(1)
-    page.locator("#show-others").uncheck()
-    expect(page.locator("#fan path.others")).to_have_count(0)
+    expect(page.locator("#fan path.alone")).to_have_count(1)
+    page.locator("#show-alone").uncheck()
+    expect(page.locator("#fan path.alone")).to_have_count(0)
 
 
 def test_charts_and_table_are_exported(page: Page) -> None:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from epochcast.errors import InputError
+from epochcast.forecast import Forecast
 from epochcast.forecaster import Forecaster
-from epochcast.logs.configuration import configuration_of
+from epochcast.logs.configuration import config_beside
 from epochcast.metric import Metric
-from epochcast.run import Run
 from epochcast.stopping.decision import final_of
 from epochcast.watch.fan import Fan, forecast_of
 from epochcast.watch.hindsight import Earlier, earlier_forecasts
@@ -19,22 +19,21 @@ from epochcast.watch.lines import Line
 from epochcast.watch.snapshot import Row, Snapshot, Verdict
 
 MOST_POINTS = 600  # of a line to be drawn
-_MOST_OTHERS = 64  # runs that a model is shown beside the one it is asked about
 _PATHS = 300  # of which the first step at a value is told
 _WITHOUT_FAN = (Verdict.UNUSABLE, Verdict.DIVERGED, Verdict.FINISHED, Verdict.WAITING)
 _EVEN, _EARLY, _LATE = 0.5, 0.1, 0.9
 
 
 @dataclass(frozen=True)
-class WithOthers:
-    """The forecast by a model that also reads the other runs."""
+class Alone:
+    """The forecast of a run by itself, where the table's also reads other runs or configurations."""
 
-    runs: int
     fan: Fan
     final: tuple[float, float, float]
 
     def to_dict(self) -> dict[str, Any]:
-        return {"runs": self.runs, "fan": self.fan.to_dict(), "final": _named(self.final)}
+        final = dict(zip(("median", "low", "high"), self.final, strict=True))
+        return {"fan": self.fan.to_dict(), "final": final}
 
 
 @dataclass(frozen=True)
@@ -43,9 +42,9 @@ class Closeup:
 
     row: Row
     seen: Line
-    fan: Fan | None
-    earlier: tuple[Earlier, ...]
-    with_others: WithOthers | None
+    fan: Fan | None  # as in the table: in the light of the other runs where the model reads them
+    alone: Alone | None
+    earlier: tuple[Earlier, ...]  # each of the run by itself
     config: Mapping[str, Any]
     sentence: str | None  # of the decision
 
@@ -59,9 +58,9 @@ class Closeup:
             row,
             line.thinned(MOST_POINTS),
             fan_of(row, horizon, metric, forecaster),
+            alone_of(row, horizon, metric, forecaster),
             earlier_forecasts(line, horizon, metric, forecaster) if usable else (),
-            with_other_runs(row, snapshot, forecaster),
-            configuration_of(row.path),
+            (None if row.logged is None else config_beside(row.logged)) or {},
             None if decision is None else str(decision),
         )
 
@@ -74,37 +73,31 @@ class Closeup:
             "seen": {"steps": self.seen.steps.tolist(), "values": self.seen.values.tolist()},
             "fan": None if self.fan is None else self.fan.to_dict(),
             "earlier": [earlier.to_dict() for earlier in self.earlier],
-            "with_others": None if self.with_others is None else self.with_others.to_dict(),
+            "alone": None if self.alone is None else self.alone.to_dict(),
+            "others": 0 if self.row.others is None else len(self.row.others),
             "config": dict(self.config),
         }
 
 
 def fan_of(row: Row, horizon: int, metric: Metric, forecaster: Forecaster) -> Fan | None:
-    """What may come of a run, by itself; None where it is over or cannot be used."""
+    """What may come of a run, forecast as for the table; None where it is over or cannot be used."""
     if row.verdict in _WITHOUT_FAN:
         return None
-    forecast = forecast_of(Line.of(row.series), horizon, metric, forecaster)
+    forecast = _as_in_the_table(row, horizon, metric, forecaster)
     return None if forecast is None else Fan.of(forecast)
 
 
-def with_other_runs(row: Row, snapshot: Snapshot, forecaster: Forecaster) -> WithOthers | None:
-    """What may come of a run in the light of the others; None where the model does not read them, or none is there."""
-    if "context" not in forecaster.engine.reads or row.verdict in _WITHOUT_FAN:
+def alone_of(row: Row, horizon: int, metric: Metric, forecaster: Forecaster) -> Alone | None:
+    """What may come of a run by itself; None where the table's forecast tells that already."""
+    if row.verdict in _WITHOUT_FAN or (row.others is None and not row.config):
         return None
-    with_config = "config" in forecaster.engine.reads
-    others = [other for other in snapshot.rows if other is not row and other.best is not None][:_MOST_OTHERS]
-    runs = [_run_of(other, with_config) for other in others]
-    config = configuration_of(row.path) if with_config else None
-    line, horizon = Line.of(row.series), snapshot.horizon
-    forecast = forecast_of(line, horizon, snapshot.metric, forecaster, others=runs, config=config)
-    if forecast is None or not runs:
-        return None
-    return WithOthers(len(runs), Fan.of(forecast), final_of(forecast))
+    forecast = forecast_of(Line.of(row.series), horizon, metric, forecaster)
+    return None if forecast is None else Alone(Fan.of(forecast), final_of(forecast))
 
 
-def _run_of(row: Row, with_config: bool) -> Run:
+def _as_in_the_table(row: Row, horizon: int, metric: Metric, forecaster: Forecaster) -> Forecast | None:
     line = Line.of(row.series)
-    return Run(line.values, line.steps, (configuration_of(row.path) or None) if with_config else None)
+    return forecast_of(line, horizon, metric, forecaster, others=row.others, config=row.config)
 
 
 def first_reach(row: Row, snapshot: Snapshot, forecaster: Forecaster, value: float) -> dict[str, float | None]:
@@ -112,7 +105,7 @@ def first_reach(row: Row, snapshot: Snapshot, forecaster: Forecaster, value: flo
     that it never does. A step is None where that chance is not reached."""
     forecast = None
     if row.verdict not in (Verdict.UNUSABLE, Verdict.DIVERGED, Verdict.WAITING):
-        forecast = forecast_of(Line.of(row.series), snapshot.horizon, snapshot.metric, forecaster)
+        forecast = _as_in_the_table(row, snapshot.horizon, snapshot.metric, forecaster)
     if forecast is None:
         raise InputError(f"{row.name} is {row.verdict.value}: there is nothing ahead of it to ask about")
     first = forecast.first_step(value, _PATHS)
@@ -124,7 +117,3 @@ def first_reach(row: Row, snapshot: Snapshot, forecaster: Forecaster, value: flo
         "late": late if math.isfinite(late) else None,
         "never": first.never,
     }
-
-
-def _named(final: tuple[float, float, float]) -> dict[str, float]:
-    return dict(zip(("median", "low", "high"), final, strict=True))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from epochcast.curve import Array
+from epochcast.encode import Others, seen_of
 from epochcast.errors import EpochcastError, StrongContradictionWarning
 from epochcast.forecast import Forecast
 from epochcast.forecaster import Forecaster
@@ -59,7 +60,7 @@ def forecast_of(
     forecaster: Forecaster,
     *,
     at: Array | None = None,
-    others: Sequence[Run] = (),
+    others: Others | None = None,
     config: Mapping[str, Any] | None = None,
 ) -> Forecast | None:
     """The forecast of a run from what was seen of it; None where there is nothing ahead or it cannot be used.
@@ -69,13 +70,11 @@ def forecast_of(
     if len(line.steps) == 0 or line.steps[-1] >= horizon:
         return None
     at = steps_ahead(float(line.steps[-1]), horizon) if at is None else at
-    known: dict[str, Any] = {"context": others} if others else {}
-    if config:
-        known["config"] = config
     try:
         with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):  # checked below
             warnings.simplefilter("ignore", StrongContradictionWarning)
-            forecast = forecaster.forecast(line.values, horizon, metric, line.steps, at=at, **known)
+            seen = seen_of(Run(line.values, line.steps, config), None, metric)
+            forecast = forecaster.forecast_seen(seen, horizon, metric, at=at, others=others)
             usable = bool(np.isfinite(forecast.quantile([0.5 - max(BANDS) / 2, 0.5 + max(BANDS) / 2])).all())
     except EpochcastError:
         return None

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from epochcast.logs import Series, Skipped
+from epochcast.encode import Others
+from epochcast.logs import Run, Series, Skipped
 from epochcast.metric import Metric
 from epochcast.stopping.decision import Decision, Reason
 
@@ -44,6 +46,9 @@ class Row:
     rival: float | None = None  # the best value of the other runs so far
     reason: Reason | None = None  # for the verdict; None where there is nothing to judge yet
     series: Series | None = field(default=None, repr=False, compare=False)  # its values as logged
+    logged: Run | None = field(default=None, repr=False, compare=False)  # what its log tells
+    others: Others | None = field(default=None, repr=False, compare=False)  # the other runs that the model was shown
+    config: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)  # that the model was told
 
     @property
     def outlook(self) -> float | None:

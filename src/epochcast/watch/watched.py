@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from epochcast.contradiction import warn_on_contradiction
 from epochcast.curve import Array
-from epochcast.encode import seen_of
+from epochcast.encode import Others, seen_of
 from epochcast.errors import InputError, StrongContradictionWarning
 from epochcast.forecast import Forecast
 from epochcast.logs import Run, Series
@@ -28,6 +30,7 @@ class Group:
     finals: Array  # [run, 3]: median, low and high at the horizon
     shared: Array  # [run, step]: what all later values have in common
     counts: Array  # [run, step]: how many of them a step stands for
+    others: Others | None = None  # the other runs that the model was shown
 
     def chances(self, best: Array) -> Array:
         """For each run, the chance that the best value it will reach beats its own of `best`."""
@@ -46,6 +49,7 @@ class Watched:
     contradicts: bool = False  # it moves steadily against the metric's direction
     group: Group | None = None  # None until it is forecast
     position: int = 0  # in the group
+    config: Mapping[str, Any] | None = None  # that the model was told
 
     @classmethod
     def of(cls, run: Run, series: Series, metric: Metric) -> Watched:

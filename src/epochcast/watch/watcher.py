@@ -171,8 +171,9 @@ class Watcher:
         values: Any = [run.values for run in runs]
         steps: Any = [run.steps for run in runs]
         if self._company is not None:
-            configs = map(self._company.config_of, runs)
-            values, steps = [Run(*known) for known in zip(values, steps, configs, strict=True)], None
+            for run in runs:
+                run.config = self._company.config_of(run)
+            values, steps = [Run(run.values, run.steps, run.config) for run in runs], None
         assert self._recollection is not None
         engine = self._recollection.about([run.key for run in runs])
         try:
@@ -192,7 +193,7 @@ class Watcher:
         with np.errstate(over="ignore", invalid="ignore"):
             shared = shared_part(forecast.normalised.variance())
             finals = forecast.final.quantile(_LEVELS)
-        group = Group(forecast, finals, shared, np.stack([draws(run.steps, at) for run in runs]))
+        group = Group(forecast, finals, shared, np.stack([draws(run.steps, at) for run in runs]), others)
         for position, run in enumerate(runs):
             if np.isfinite(group.finals[position]).all() and np.isfinite(shared[position]).all():
                 run.group, run.position = group, position
@@ -227,6 +228,9 @@ class Watcher:
                 rival=rival,
                 reason=reason,
                 series=run.series,
+                logged=run.run,
+                others=None if run.group is None else run.group.others,
+                config=run.config,
             )
 
     def _reason(self, run: Watched, best: float | None, rival: float | None, chance: float | None) -> Reason:

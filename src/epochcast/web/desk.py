@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -19,28 +20,28 @@ Answer = dict[str, Any]
 
 
 class Desk:
-    """Asks the model beside the thread that looks at all runs; one chart at a time, as it runs beside trainings."""
+    """Asks a model of its own, one question at a time: a model that remembers what it has read is for one thread."""
 
-    def __init__(self, feed: Feed, forecaster: Callable[[], Forecaster]) -> None:
-        self._feed, self._forecaster = feed, forecaster
-        self._busy, self._drawing = threading.Lock(), threading.Lock()
+    def __init__(self, feed: Feed, forecaster: Forecaster) -> None:
+        self._feed, self.forecaster = feed, copy.deepcopy(forecaster)
+        self._busy = threading.Lock()
         self._answers: OrderedDict[tuple[str, str], tuple[Row, Answer]] = OrderedDict()
 
     def closeup(self, key: str) -> Answer | None:
         """All there is to say of a run; None where there is no such run."""
-        return self._answer("closeup", key, lambda row, of: closeup_answer(row, of, self._forecaster()))
+        return self._answer("closeup", key, lambda row, of: closeup_answer(row, of, self.forecaster))
 
     def fan(self, key: str) -> Answer | None:
         """What was seen of a run and what may come; None where there is no such run."""
-        return self._answer("fan", key, lambda row, snapshot: fan_answer(row, snapshot, self._forecaster()))
+        return self._answer("fan", key, lambda row, snapshot: fan_answer(row, snapshot, self.forecaster))
 
     def reach(self, key: str, value: float) -> Answer | None:
         """When a run will first reach a value."""
         found = self._feed.find(key)
         if found is None:
             return None
-        with self._drawing:  # which takes seconds: charts need not wait for it
-            return rounded_answer(first_reach(*found, self._forecaster(), value))
+        with self._busy:
+            return rounded_answer(first_reach(*found, self.forecaster, value))
 
     def _answer(self, what: str, key: str, make: Callable[[Row, Snapshot], Answer]) -> Answer | None:
         found = self._feed.find(key)

@@ -46,7 +46,7 @@ def serve(
     door = Door(host, listening.getsockname()[1], token)
     feed = Feed()
     looker = Looker(watcher, feed, interval)
-    desk = Desk(feed, lambda: watcher.forecaster)
+    desk = Desk(feed, watcher.forecaster)
     server: uvicorn.Server | None = None
     app = App(feed, desk, lambda: server is not None and server.should_exit).guarded(door)
     config = uvicorn.Config(

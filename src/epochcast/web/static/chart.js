@@ -12,7 +12,7 @@ const MARKERS = [
 
 /**
  * One chart in an element of fixed size. It is given a model:
- *   {horizon, best, bestLabel, minimize, reach, logarithmic, label, bands, runs: [{id, name, color, seen, fan, earlier, others}]}
+ *   {horizon, best, bestLabel, minimize, reach, logarithmic, label, bands, runs: [{id, name, color, seen, fan, earlier, alone}]}
  * and drawn anew with each, but never while somebody reads values off it.
  */
 class Chart {
@@ -109,7 +109,7 @@ class Chart {
       group.append(svg("path", { class: "earlier", d: this.path(earlier.steps, earlier.median) }));
     }
     const last = lastOf(run.seen);
-    for (const [fan, name] of [[run.fan, "median"], [run.others, "others"]]) {
+    for (const [fan, name] of [[run.fan, "median"], [run.alone, "alone"]]) {
       if (!fan) continue;
       const [steps, median] = last ? [[last[0], ...fan.steps], [last[1], ...fan.median]] : [fan.steps, fan.median];
       group.append(svg("path", { class: name, d: this.path(steps, median) }));

@@ -8,9 +8,8 @@ class RunPage {
     this.found = null;
     this.row = null;
     this.asking = false;
-    this.withOthers = true;
     this.chart = new Chart(byId("fan"));
-    for (const id of ["log-run", "show-earlier", "show-others"]) byId(id).addEventListener("change", () => this.draw());
+    for (const id of ["log-run", "show-earlier", "show-alone"]) byId(id).addEventListener("change", () => this.draw());
     byId("save-svg").addEventListener("click", () => saveSvg(this.chart, this.title(), this.found.run));
     byId("save-png").addEventListener("click", () => savePng(this.chart, this.title(), this.found.run));
     byId("pin-run").addEventListener("click", () => this.pins.toggle(this.id));
@@ -72,7 +71,7 @@ class RunPage {
   draw() {
     const found = this.found;
     if (!found) return;
-    byId("others-switch").hidden = !found.with_others;
+    byId("alone-switch").hidden = !found.alone;
     const run = {
       id: this.id,
       name: found.run,
@@ -80,7 +79,7 @@ class RunPage {
       seen: found.seen,
       fan: found.fan,
       earlier: byId("show-earlier").checked ? found.earlier : [],
-      others: found.with_others && byId("show-others").checked ? found.with_others.fan : null,
+      alone: found.alone && byId("show-alone").checked ? found.alone.fan : null,
     };
     const { head } = this.runs;
     this.chart.draw({ horizon: head.horizon, best: found.rival, bestLabel: "best of the others", minimize: head.minimize, reach: 3, label: head.monitor, logarithmic: byId("log-run").checked, bands: ["0.95", "0.8", "0.5"], runs: [run] });
@@ -126,9 +125,10 @@ class RunPage {
   }
 
   fillOthers(found) {
-    byId("others-box").hidden = !found.with_others;
-    if (!found.with_others || !found.forecast) return;
-    const lines = [["by itself", found.forecast], [`with ${count(found.with_others.runs, "other run")}`, found.with_others.final]];
+    byId("others-box").hidden = !found.alone;
+    if (!found.alone || !found.forecast) return;
+    const company = found.others ? `with ${count(found.others, "other run")}` : "with its configuration";
+    const lines = [[company, found.forecast], ["by itself", found.alone.final]];
     byId("others-rows").replaceChildren(...lines.map(([name, { median, low, high }]) => el("tr", {}, el("td", {}, name), el("td", {}, number(median)), el("td", {}, range(low, high)))));
   }
 
