@@ -2,6 +2,7 @@
 
     python research/context_worth.py ../shared/data/lcbench.npz ../shared/data/taskset.npz --model new.onnx
     python research/context_worth.py ... --without-configs --half report
+    python research/context_worth.py ../shared/data/lcbench.npz --strangers ../shared/data/taskset.npz
 
 Runs of a task are split by chance into those in view and those forecast, all normalised by one reference. A cell is a
 collection at a cutoff with so many runs in view; each line shows the mean log-likelihood, what it gained, the share of
@@ -22,7 +23,7 @@ from halves import groups, split
 
 from epochcast.benchmarks import CurveSet
 from epochcast.benchmarks.npz import arrays_of
-from epochcast.curve import Array, Lengths
+from epochcast.curve import Array, Curves, Lengths
 from epochcast.engines import load_engine
 from epochcast.question import Context, Engine, Question
 
@@ -55,6 +56,19 @@ def known_configs(curves: CurveSet, rows: Lengths) -> tuple[dict[str, float] | N
 def context_of(curves: CurveSet, rows: Lengths, with_configs: bool) -> Context:
     configs = known_configs(curves, rows) if with_configs else ()
     return Context(curves.prefixes(curves.lengths)[rows], curves.horizons[rows], configs)
+
+
+def with_strangers(context: Context, strangers: Context, share: float) -> Context:
+    """A share of the runs in view replaced by those of another task, which say nothing."""
+    count = round(share * len(context))
+    own, strange = np.arange(len(context) - count), np.arange(count)
+    parts = [(context.runs[own], context.horizons[own]), (strangers.runs[strange], strangers.horizons[strange])]
+    runs = Curves.of(
+        [values[:length] for runs, _ in parts for values, length in zip(runs.values, runs.lengths, strict=True)],
+        [steps[:length] for runs, _ in parts for steps, length in zip(runs.steps, runs.lengths, strict=True)],
+    )
+    configs = (*(context.configs or (None,) * len(context))[: len(own)], *(None,) * count)
+    return Context(runs, np.concatenate([horizons for _, horizons in parts]), configs)
 
 
 def scored(
@@ -101,7 +115,9 @@ def tasks(path: Path, half: str) -> Iterator[tuple[str, CurveSet, list[str]]]:
             yield curves.name, shared, [parents[row] for row in rows]
 
 
-def compare(engine: Engine, path: Path, half: str, with_configs: bool, seed: int) -> dict[tuple[int, float], list]:
+def compare(
+    engine: Engine, path: Path, half: str, with_configs: bool, seed: int, strange: tuple[Context, float] | None
+) -> dict[tuple[int, float], list]:
     """Scores [with, without] of every run that was forecast with so many others in view."""
     cells: dict[tuple[int, float], list[tuple[Score, Score]]] = {}
     for number, (_, curves, parents) in enumerate(tasks(path, half)):
@@ -113,14 +129,14 @@ def compare(engine: Engine, path: Path, half: str, with_configs: bool, seed: int
         for share in SHARES:
             without = dict(scored(engine, curves, targets, share, None, with_configs)) if share else {}
             for count in COUNTS[1:]:
-                for i, score in beside(engine, curves, targets, others, count, share, with_configs, parents):
+                for i, score in beside(engine, curves, targets, others, count, share, with_configs, parents, strange):
                     cells.setdefault((count, share), []).append((score, without.get(i, score)))
     return cells
 
 
 def beside(
     engine: Engine, curves: CurveSet, targets: Lengths, others: Lengths, count: int, share: float,
-    with_configs: bool, parents: list[str],
+    with_configs: bool, parents: list[str], strange: tuple[Context, float] | None,
 ) -> Iterator[tuple[int, Score]]:  # fmt: skip
     """Scores of runs with the first `count` others in view that are no near copies of them."""
     for parent in dict.fromkeys(parents[row] for row in targets):
@@ -130,6 +146,8 @@ def beside(
             own, allowed = np.arange(len(targets)), others
         if len(allowed) >= count:
             context = context_of(curves, allowed[:count], with_configs)
+            if strange is not None:
+                context = with_strangers(context, *strange)
             for i, score in scored(engine, curves, targets[own], share, context, with_configs):
                 yield int(own[i]), score
         if len(own) == len(targets):
@@ -143,10 +161,18 @@ def main() -> None:
     parser.add_argument("--half", choices=("choose", "report"), default="choose")
     parser.add_argument("--without-configs", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--strangers", type=Path, help="a collection whose runs take the place of a share of those in view"
+    )
+    parser.add_argument("--strange-share", type=float, default=1.0)
     given = parser.parse_args()
     engine = load_engine(given.model)
+    strange = None
+    if given.strangers is not None:
+        _, curves, _ = next(tasks(given.strangers, given.half))
+        strange = context_of(curves, np.arange(min(max(COUNTS), len(curves))), False), given.strange_share
     for path in given.collections:
-        cells = compare(engine, path, given.half, not given.without_configs, given.seed)
+        cells = compare(engine, path, given.half, not given.without_configs, given.seed, strange)
         print(
             f"{path.stem}: log-likelihood (gain, inside 90 %) at 0 / 10 / 20 / 40 / 80 %, and error of the end at 0 %"
         )

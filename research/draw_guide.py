@@ -1,11 +1,10 @@
 """Draws the pictures that explain, for the guide: docs/images/NAME.png.
 
-    python research/draw_guide.py narrowing schedules
+    python research/draw_guide.py narrowing schedules context
     python research/draw_guide.py calibration --data ../shared/data --data ../shared/data/kinds
-    python research/draw_guide.py context --data ../shared/data/lcbench.npz
 
-`narrowing` and `schedules` show runs that ship with epochcast. `calibration` is a look at the report half, on which no
-weights are chosen: it counts as one, and belongs into the log. `context` shows the first task of a collection.
+`narrowing`, `schedules` and `context` show runs that ship. `calibration` is a look at the report half, on
+which no weights are chosen: it counts as one, and belongs into the log.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import epochcast as ec
-from epochcast.benchmarks import load
+from epochcast.benchmarks.npz import digits_bench
 from epochcast.cli.demo import DemoRun, demo_runs
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
@@ -33,7 +32,7 @@ SCHEDULES = {
     "a cosine": "cosine",
     "a drop at step 60": "drops,at=60",
 }
-EARLIER = 8  # runs of the context
+CONTEXT_TASK, CONTEXT_COUNTS, SEEN_BESIDE = "digits", (0, 1, 4, 16), 5  # runs of the context, values seen
 
 
 def panels(count: int) -> tuple[Figure, Sequence]:
@@ -85,20 +84,20 @@ def calibration(given: argparse.Namespace) -> Figure:
 
 
 def context(given: argparse.Namespace) -> Figure:
-    """One run, forecast alone and beside other runs of its task."""
-    _, curves = next(load(given.data[0]).sets[0].tasks())
-    target, *earlier = (
-        values[:length] for values, length in zip(curves.values[: EARLIER + 1], curves.lengths, strict=False)
-    )
-    metric = curves.metrics[curves.task[0]]
-    figure, axes = panels(2)
-    for ax, others in zip(axes, (None, earlier), strict=True):
-        told = {} if others is None else {"context": others}
-        forecast = ec.forecast(target[:4], len(target), metric, **told)
-        for other in others or []:
-            ax.plot(np.arange(1, len(other) + 1), other, color="0.7", linewidth=0.8, zorder=0)
-        title = "alone" if others is None else f"beside {len(others)} other runs of the task"
-        forecast.plot(ax, truth=target, title=title, legend=others is None)
+    """One run of a task that ships, forecast alone and beside more and more other runs of the task."""
+    curves = digits_bench("accuracy").of_task(CONTEXT_TASK)
+    whole = [values[:length] for values, length in zip(curves.values, curves.lengths, strict=True)]
+    target, earlier = whole[-1], whole[:-1]
+    configs = [dict(zip(curves.config_names, row, strict=True)) for row in curves.config] if curves.config_names else []
+    figure, axes = panels(len(CONTEXT_COUNTS))
+    for ax, count in zip(axes, CONTEXT_COUNTS, strict=True):
+        others = [ec.Run(run, config=configs[i] if configs else None) for i, run in enumerate(earlier[:count])]
+        told = {"context": others, "config": configs[-1] if configs else None} if others else {}
+        forecast = ec.forecast(target[:SEEN_BESIDE], len(target), curves.metrics[curves.task[0]], **told)
+        for other in others:
+            ax.plot(np.arange(1, len(other.values) + 1), other.values, color="0.7", linewidth=0.8, zorder=0)
+        title = "alone" if not others else f"beside {count} other run{'s' * (count > 1)}"
+        forecast.plot(ax, truth=target, title=title, legend=not others)
     return _labelled(figure, axes)
 
 

@@ -19,7 +19,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 def train(
     out: Annotated[Path, typer.Option(help="folder for the finished model")],
     recipe: Annotated[
-        str, typer.Option(help="real, stream, lcpfn or paper, or a JSON file with a configuration")
+        str, typer.Option(help="real, context, stream, lcpfn or paper, or a JSON file with a configuration")
     ] = "real",
     prior: Annotated[str | None, typer.Option(help="a prior of your own, as module:function")] = None,
     name: Annotated[str, typer.Option(help="name of the model")] = "model",
