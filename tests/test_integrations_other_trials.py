@@ -300,14 +300,22 @@ def test_locked_storage_is_logged_and_the_search_goes_on(caplog: pytest.LogCaptu
 
 def test_ray_trials_have_the_configurations_that_tune_reports() -> None:
     pytest.importorskip("ray.tune")
+    from ray import tune
+
     from epochcast.integrations.ray_tune import EpochcastStopper
 
     engine = Recorder()
-    stopper = EpochcastStopper("acc", "accuracy", horizon=HORIZON, forecaster=ec.Forecaster.around(engine))
+    space = {
+        "lr": tune.loguniform(1e-4, 1.0),
+        "net": {"depth": tune.randint(1, 4), "act": tune.grid_search(["relu", "gelu"])},
+        "free": tune.sample_from(lambda spec: 1),
+    }
+    stopper = EpochcastStopper("acc", "accuracy", horizon=HORIZON, space=space, forecaster=ec.Forecaster.around(engine))
     for trial, lr in (("a", 0.1), ("b", 0.2)):
         for step, value in enumerate(curve(0.7)[:5], start=1):
             stopper(trial, {"acc": value, "training_iteration": step, "config": {"lr": lr, "layers": [1, 2]}})
     assert last_context(engine).configs == ({"lr": 0.1, "layers": [1, 2]},)
+    assert last_context(engine).space == ec.Space({"lr": "log", "net.depth": "linear", "net.act": "category"})
     assert engine.questions[-1].configs == ({"lr": 0.2},)
 
 
@@ -331,4 +339,5 @@ def test_syne_tune_trials_have_their_configurations() -> None:
         for step, value in enumerate(curve(0.7)[:5], start=1):
             scheduler.on_trial_result(trial, {"acc": value, "epoch": step})
     assert last_context(engine).configs == ({"x": 0.5},)
+    assert last_context(engine).space == ec.Space(x="linear")
     assert engine.questions[-1].configs == ({"x": 1.5},)

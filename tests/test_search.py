@@ -15,7 +15,7 @@ import epochcast as ec
 from epochcast.distributions import Mixture
 from epochcast.errors import ConfigError, InputError
 from epochcast.question import Engine, Input, Question
-from epochcast.search import Step
+from epochcast.search import Step, freeze_thaw
 from epochcast.search.trained_run import TrainedRun
 from tests.context_model import tiny_context_model
 from tests.test_stopping_earlier import NORMAL
@@ -96,7 +96,8 @@ def test_run_is_gone_on_with_from_where_it_was_paused() -> None:
 
 
 @pytest.mark.parametrize("engine", [Knowing, Blind])
-def test_steps_go_to_the_runs_that_are_forecast_to_win(engine: type[Knowing]) -> None:
+def test_steps_go_to_the_runs_that_are_forecast_to_win(engine: type[Knowing], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(freeze_thaw, "_UNTRIED", 0.0)
     search = search_of(engine())
     play(search, 40)
     started = [run.config["end"] for run in search.runs[8:]]
@@ -121,6 +122,7 @@ def test_chances_of_what_was_never_tried_are_held_against_the_runs_so_far(
             means = np.where(question.runs.lengths > 0, ends, 0.99)[:, None, None] + np.zeros(shape)
             return Mixture(np.zeros(shape), means, np.full(shape, -3.0))
 
+    monkeypatch.setattr(freeze_thaw, "_UNTRIED", 0.0)
     if not sober:
         monkeypatch.setattr(ec.FreezeThaw, "_sober", lambda *_: None)
     search = search_of(Promising(), [{"end": 0.1}] * 7 + [{"end": 0.6}] + [{"end": 0.1}] * 40)
@@ -130,6 +132,26 @@ def test_chances_of_what_was_never_tried_are_held_against_the_runs_so_far(
     step = search.ask()
     assert step is not None
     assert (step.run == 0) == sober
+
+
+@pytest.mark.parametrize("untried", [None, 0.0])
+def test_some_steps_go_to_new_configurations_though_they_promise_nothing(
+    untried: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Doubting(Knowing):
+        """Promises nothing of configurations that were never tried, and knows the others."""
+
+        def predict(self, question: Question) -> Mixture:
+            shape = (*question.steps.shape, 1)
+            ends = np.array([config["end"] for config in question.configs])
+            means = np.where(question.runs.lengths > 0, ends, 0.0)[:, None, None] + np.zeros(shape)
+            return Mixture(np.zeros(shape), means, np.full(shape, -3.0))
+
+    if untried is not None:
+        monkeypatch.setattr(freeze_thaw, "_UNTRIED", untried)
+    search = search_of(Doubting())
+    play(search, 24)
+    assert (len(search.runs) > 8) == (untried is None)
 
 
 def test_no_run_is_shown_itself_and_all_others_are_shown() -> None:

@@ -10,6 +10,7 @@ scheduler, which Tune does not save, reads what the trials have reported. Extra:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from epochcast.integrations.base import StopperOptions, check_options, harmless,
 from epochcast.integrations.trials import Trials
 from epochcast.logs import jsonl
 from epochcast.metric import Metric
+from epochcast.search.space import known_scales
 
 try:
     from ray.tune import Stopper as TuneStopper
@@ -44,6 +46,8 @@ class EpochcastStopper(TuneStopper):
         metric: What it measures; may be left out where the name says it.
         horizon: How many steps a whole trial has.
         step: The name of what counts the steps.
+        space: The `param_space` of the search, which tells a model that reads other runs on which scales parameters
+            live; without it they are recognised by their values.
         **options: Those of [`Stopper`][epochcast.Stopper]; a trial is checked about 20 times unless `check_every` is
             given.
 
@@ -64,10 +68,12 @@ class EpochcastStopper(TuneStopper):
         *,
         horizon: int,
         step: str = STEP,
+        space: Mapping[str, Any] | None = None,
         **options: Unpack[StopperOptions],
     ) -> None:
         self._monitor, self._step = monitor, step
         self.trials = Trials(horizon, metric_of(monitor, metric), **options)
+        self.trials.others.know_scales(known_scales(space or {}))
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """Whether to stop a trial after its newest result."""
@@ -87,6 +93,7 @@ class EpochcastScheduler(FIFOScheduler):
         metric: What it measures; may be left out where the name says it.
         horizon: How many steps a whole trial has.
         step: The name of what counts the steps.
+        space: As for `EpochcastStopper`.
         **options: As for `EpochcastStopper`.
 
     Raises:
@@ -106,11 +113,13 @@ class EpochcastScheduler(FIFOScheduler):
         *,
         horizon: int,
         step: str = STEP,
+        space: Mapping[str, Any] | None = None,
         **options: Unpack[StopperOptions],
     ) -> None:
         super().__init__()
         self._monitor, self._kind, self._step = monitor, metric, step
         self._horizon, self._options = horizon, options
+        self._scales = known_scales(space or {})
         self.trials: Trials | None = None
         if monitor is not None:
             self._begin(monitor, None)
@@ -121,6 +130,7 @@ class EpochcastScheduler(FIFOScheduler):
         minimize = None if mode is None else mode == "min"
         self._monitor = monitor
         self.trials = Trials(self._horizon, metric_of(monitor, self._kind, minimize), **self._options)
+        self.trials.others.know_scales(self._scales)
         return self.trials
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:

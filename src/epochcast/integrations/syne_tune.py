@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from epochcast.errors import ConfigError, MissingExtraError
 from epochcast.integrations.base import StopperOptions, metric_of
 from epochcast.integrations.trials import Trials
+from epochcast.search.space import known_scales
 
 try:
     from syne_tune.backend.trial_status import Trial
@@ -69,6 +70,7 @@ class EpochcastScheduler(TrialScheduler):
         self._monitor, self._step = names[0], step
         kind = metric_of(self._monitor, metric, minimize=scheduler.metric_mode() == "min")
         self.trials = Trials(horizon, kind, **options)
+        self.trials.others.know_scales(known_scales(getattr(scheduler, "config_space", {})))
 
     def on_trial_result(self, trial: Trial, result: dict[str, Any]) -> str:
         """STOP, or what the scheduler inside says."""

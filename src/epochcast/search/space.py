@@ -6,6 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from epochcast.checks import shown
 from epochcast.errors import ConfigError, InputError
 from epochcast.search.domain import Domain, domain_of, from_plain, to_plain
-from epochcast.space import Space
+from epochcast.space import Scale, Space
 
 Config = dict[str, Any]
 Path = tuple[str, ...]  # names of nested entries, the outermost first
@@ -129,6 +130,21 @@ def _domains_in(given: Mapping[Any, Any], outside: Path) -> Iterator[tuple[Path,
             yield path, domain_of(domain)
         except InputError as error:
             raise InputError(f"{'.'.join(path)}: {error}") from None
+
+
+def known_scales(space: Mapping[Any, Any]) -> dict[str, Scale]:
+    """On which scales entries live, of a space of another package that may hold anything else beside its domains."""
+    scales: dict[str, Scale] = {}
+    for name, given in space.items():
+        if isinstance(given, Mapping):
+            inner = {"": given["grid_search"]} if given.keys() == {"grid_search"} else given  # Ray's list of choices
+            scales.update({f"{name}.{key}".rstrip("."): scale for key, scale in known_scales(inner).items()})
+            continue
+        with suppress(InputError):  # a function, or a distribution without ends: its values will tell
+            scale = domain_of(given).scale
+            if scale is not None:
+                scales[str(name)] = scale
+    return scales
 
 
 def space_from_plain(data: Any) -> SearchSpace:
