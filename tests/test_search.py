@@ -15,7 +15,7 @@ import epochcast as ec
 from epochcast.distributions import Mixture
 from epochcast.errors import ConfigError, InputError
 from epochcast.question import Engine, Input, Question
-from epochcast.search import Step
+from epochcast.search import Step, freeze_thaw
 from epochcast.search.trained_run import TrainedRun
 from tests.context_model import tiny_context_model
 from tests.test_stopping_earlier import NORMAL
@@ -121,6 +121,7 @@ def test_chances_of_what_was_never_tried_are_held_against_the_runs_so_far(
             means = np.where(question.runs.lengths > 0, ends, 0.99)[:, None, None] + np.zeros(shape)
             return Mixture(np.zeros(shape), means, np.full(shape, -3.0))
 
+    monkeypatch.setattr(freeze_thaw, "_UNTRIED", 0.0)
     if not sober:
         monkeypatch.setattr(ec.FreezeThaw, "_sober", lambda *_: None)
     search = search_of(Promising(), [{"end": 0.1}] * 7 + [{"end": 0.6}] + [{"end": 0.1}] * 40)
