@@ -206,7 +206,7 @@ class FreezeThaw:
         if best is None:
             return next(run for run in known if run.waits)
         if news and rng.random() < _UNTRIED:
-            known = []
+            known, further = [], self.horizon  # one that may win in the end
         options = [*known, *news]
         gains = np.minimum(gain * _LADDER, _FARTHEST) * self._to_be_gained(best.value)
         every = self._chances(options, best.value + self.metric.sign * gains, further)
