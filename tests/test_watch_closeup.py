@@ -188,7 +188,7 @@ def company(tmp_path: Path) -> Path:
 
 def test_closeup_of_a_model_that_reads_other_runs_agrees_with_the_table_and_tells_what_they_add(company: Path) -> None:
     model = ec.Forecaster("empirical-gp")
-    snapshot = Watcher(company, "val_acc", "accuracy", HORIZON, forecaster=model).refresh()
+    snapshot = Watcher(company, "val_acc", "accuracy", HORIZON, forecaster=model, alone=False).refresh()
     row = row_of(snapshot, "done11")
     assert row.others is not None
     assert len(row.others) == 11

@@ -21,6 +21,7 @@ from tests.test_watch import HORIZON, curve, write
 
 
 def watcher(root: Path, engine: Recorder, **options: Any) -> Watcher:
+    options = {"alone": False, **options}
     return Watcher(root, "val_acc", "accuracy", HORIZON, forecaster=ec.Forecaster.around(engine), **options)
 
 
@@ -120,7 +121,7 @@ def test_growing_runs_are_forecast_among_others_as_at_first_sight(most_bytes: in
         for number, length in enumerate(lengths):
             write(root / str(number) / "run.csv", values[number, :length])
         if look_again is None:
-            look_again = Watcher(root, "val_acc", "accuracy", HORIZON, most_bytes=most_bytes, **options)
+            look_again = Watcher(root, "val_acc", "accuracy", HORIZON, alone=False, most_bytes=most_bytes, **options)
         first, alone = (Watcher(root, "val_acc", "accuracy", HORIZON, alone=off, **options) for off in (False, True))
         again, expected, single = (found.refresh().rows for found in (look_again, first, alone))
         for row, other in zip(again, expected, strict=True):

@@ -124,10 +124,12 @@ def answers() -> dict[str, Any]:
         _rising(30, 0.2, end, scale, 0.01, seed)
         for seed, (end, scale) in enumerate([(0.8, 6), (0.6, 4), (0.85, 9), (0.7, 3)])
     ]
-    found["stopper"] = _decisions(ec.Stopper(30, "accuracy"), search)
-    found["stopper, final"] = _decisions(ec.Stopper(30, "accuracy", target="final", min_steps=2), search)
+    found["stopper"] = _decisions(ec.Stopper(30, "accuracy", context=False), search)
+    found["stopper, final"] = _decisions(ec.Stopper(30, "accuracy", target="final", min_steps=2, context=False), search)
     losses = [2.3 * (1.0 - run) for run in search]
-    found["stopper of losses, told"] = _decisions(ec.Stopper(30, "loss", schedule="cosine", min_steps=3), losses)
+    found["stopper of losses, told"] = _decisions(
+        ec.Stopper(30, "loss", schedule="cosine", min_steps=3, context=False), losses
+    )
     return found
 
 

@@ -34,8 +34,8 @@ def watch(
     ] = None,
     step_column: StepColumnOption = None,
     interval: Annotated[float, typer.Option(parser=number, metavar="NUMBER", help="seconds between two looks")] = 2.0,
-    alone: Annotated[
-        bool, typer.Option("--alone", help="forecast each run by itself, whatever the others show")
+    together: Annotated[
+        bool, typer.Option("--together/--alone", help="forecast each run beside all others, or by itself")
     ] = False,
     once: Annotated[bool, typer.Option("--once", help="look once instead of until interrupted")] = False,
     schedule: ScheduleOption = None,
@@ -63,7 +63,7 @@ def watch(
         "best": best,
         "step_column": step_column,
         "forecaster": forecaster,
-        "alone": alone,
+        "alone": not together,
     }
     if once:
         options["most_bytes"] = 0  # nothing to remember for a second look

@@ -52,13 +52,13 @@ Tell = Callable[[str, int, int], None]  # is told which of them is being done, h
 class Watcher:
     """All runs below a directory, judged against each other.
 
-    `monitor` is the name under which the metric is logged, `metric` says what it measures. A run leads if it has the
-    best value so far; it is hopeless if the chance that the best value it will reach up to the horizon beats the best
-    of the other runs so far is at most 1 - `confidence`, but not before it has `min_steps` values and has come to
-    `min_share` of the horizon. `best` is a further value to beat, known from elsewhere. To a model that reads other
-    runs, all runs are the context of each, with the configurations that their loggers have left; `alone` switches that
-    off. Of runs that may grow, up to `most_bytes` are kept in memory, so that only their new values cost anything at
-    the next look.
+    `monitor` is the name under which the metric is logged, `metric` says what it measures. A run leads if it has
+    the best value so far; it is hopeless if the chance that the best value it will reach up to the horizon beats
+    the best of the other runs so far is at most 1 - `confidence`, but not before it has `min_steps` values and has
+    come to `min_share` of the horizon. `best` is a further value to beat, known from elsewhere. With `alone=False`
+    all runs are the context of each to a model that reads other runs, with the configurations that their loggers
+    have left: sharper, but of noisy runs that are equal it calls more hopeless. Of runs that may grow, up to
+    `most_bytes` are kept in memory, so that only their new values cost anything at the next look.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Watcher:
         step_column: str | None = None,
         forecaster: Forecaster | None = None,
         most_bytes: int = MOST_BYTES,
-        alone: bool = False,
+        alone: bool = True,
     ) -> None:
         self.metric = as_metric(metric)
         check_horizon(Curves.of([]), horizon)
