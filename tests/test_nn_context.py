@@ -13,6 +13,7 @@ pytest.importorskip("torch")
 from epochcast.curve import Curves
 from epochcast.distributions import Mixture
 from epochcast.engines import load_engine
+from epochcast.errors import WeightsError
 from epochcast.nn.export import export
 from epochcast.nn.model import ModelConfig
 from epochcast.nn.task_batch import Lesson, TaskRuns
@@ -182,7 +183,7 @@ def test_weights_know_all_three_graphs(model: Path) -> None:
     whole = other.read_bytes()
     try:
         other.write_bytes(whole[:-1])
-        with pytest.raises(Exception, match="damaged"):
+        with pytest.raises(WeightsError, match="damaged"):
             find(model)
     finally:
         other.write_bytes(whole)

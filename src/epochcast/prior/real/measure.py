@@ -115,10 +115,11 @@ def _use_first_as_unit(losses: Array, sd: Array, chosen: Mask, source: Source) -
     """Divides chosen losses by their first noisy value, in place, and returns what they were divided by [curve]."""
     unit = np.ones(len(losses))
     first = losses[chosen, 0] + sd[chosen, 0] * source[chosen].white(1)[:, 0]
-    unit[chosen] = np.maximum(source[chosen].together(first, np.median), _SMALLEST_REFERENCE)
+    shared = source[chosen].together(first, np.median)
+    unit[chosen] = np.maximum(shared, _SMALLEST_REFERENCE)
     losses[chosen] /= unit[chosen, None]
     sd[chosen] /= unit[chosen, None]
-    itself = np.flatnonzero(chosen)[source[chosen].together(first, np.median) == first]
+    itself = np.flatnonzero(chosen)[shared == first]
     losses[itself, 0], sd[itself, 0] = 1.0, 0.0
     return unit
 
