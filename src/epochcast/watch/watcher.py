@@ -175,13 +175,13 @@ class Watcher:
                 run.config = self._company.config_of(run)
             values, steps = [Run(run.values, run.steps, run.config) for run in runs], None
         assert self._recollection is not None
-        engine = self._recollection.about([run.key for run in runs])
+        predictor = self._recollection.about([run.key for run in runs])
         try:
             with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):  # checked below
                 warnings.simplefilter("ignore", StrongContradictionWarning)  # it was noted when the run was read
                 seen = seen_of(values, steps, self.metric)
                 forecast = forecaster.forecast_seen(
-                    seen, self.horizon, self.metric, at=at, engine=engine, others=others
+                    seen, self.horizon, self.metric, at=at, predictor=predictor, others=others
                 )
         except EpochcastError as error:
             if len(runs) == 1:
