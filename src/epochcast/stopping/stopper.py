@@ -90,8 +90,7 @@ class Stopper(Search):
         *("confidence", "min_steps", "min_share", "check_every", "cutoffs", "goal", "stop_leader", "weigh_rest"),
         "context",
     )
-    _unknown_to_version_1: ClassVar[dict[str, Any]] = {"min_share": 0.0}
-    _may_lack: ClassVar[dict[str, Any]] = {"context": False}  # their runs were forecast each by itself
+    _unknown_to_version_1: ClassVar[dict[str, Any]] = {"min_share": 0.0, "context": False}
 
     def __init__(
         self,
