@@ -240,6 +240,9 @@ class Search(ABC):
         """What a subclass saves beside its settings."""
         return {}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_json, (self.to_json(),)
+
     @classmethod
     def from_json(cls, text: str) -> Self:
         """A rule from its saved state, which goes on as if nothing had happened.

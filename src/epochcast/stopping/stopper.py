@@ -335,6 +335,10 @@ class Stopper(Search):
             "earlier": self._earlier.to_list(),
         }
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A loaded network can be neither pickled nor copied, but the forecaster knows where it lies.
+        return type(self).from_json, (self.to_json(), self._forecaster)
+
     @classmethod
     def from_json(cls, text: str, forecaster: Forecaster | None = None) -> Self:
         """A stopper from its saved state, which goes on as if nothing had happened.
