@@ -61,13 +61,7 @@ def shared_scores(group: Sequence[Scored]) -> list[CurveScores]:
     shared: Lengths = group[0].scores.rows
     for entry in group[1:]:
         shared = np.intersect1d(shared, entry.scores.rows)
-    return [_only(entry.scores, shared) for entry in group]
-
-
-def _only(scores: CurveScores, rows: Lengths) -> CurveScores:
-    index = np.searchsorted(scores.rows, rows)
-    parts = (scores.log_likelihood, scores.squared_error, scores.crps, scores.inside90, scores.pit)
-    return CurveScores(rows, *(part[index] for part in parts))
+    return [entry.scores[np.searchsorted(entry.scores.rows, shared)] for entry in group]
 
 
 def _ranked(group: Sequence[Scored], paired: bool) -> list[Row]:
