@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epochcast.checks import count, finite, horizon_of, not_negative, number
+from epochcast.checks import count, finite, horizon_of, not_negative, number, share
 from epochcast.curve import Array, Curves, Lengths, Mask
 from epochcast.encode import RunsLike, Seen, normalised, seen_of
 from epochcast.errors import InputError, StrongContradictionWarning
@@ -255,10 +255,8 @@ def calibrate(
     least_confidence: float = SMALLEST_CONFIDENCE,
 ) -> Guarantee:
     """The smallest confidence at which the rule, checked at `cutoffs`, stops at most a share `risk` of runs wrongly."""
-    risk, min_gain = number(risk, "risk"), number(min_gain, "min_gain")
+    risk, min_gain = share(risk, "risk", usual=0.05), number(min_gain, "min_gain")
     least_confidence = check_confidence(least_confidence)
-    if not 0.0 < risk < 1.0:
-        raise InputError(f"risk={risk} must lie between 0 and 1, both excluded; 0.05 is usual")
     if not 0.0 <= min_gain < math.inf or (min_gain and goal is not None):
         raise InputError(f"min_gain={min_gain} must be finite, not negative, and 0 beside a goal")
     if len(cutoffs) == 0:

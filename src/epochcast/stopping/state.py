@@ -12,7 +12,7 @@ from typing import Any
 from epochcast.checks import choice, count, finite, flag, not_negative, number, shown
 from epochcast.errors import ConfigError
 from epochcast.metric import Metric
-from epochcast.stopping.decision import TARGETS, Decision, Reason, Target
+from epochcast.stopping.decision import TARGETS, Decision, Final, Reason, Target
 from epochcast.stopping.record import RunRecord
 
 VERSION = 2
@@ -72,13 +72,13 @@ def _reason(name: Any, what: str) -> Reason:
     return Reason(choice(name, what, tuple(reason.value for reason in Reason)))
 
 
-def _interval(data: Any, what: str) -> tuple[float, float, float] | None:
+def _final(data: Any, what: str) -> Final | None:
     if data is None:
         return None
     numbers = [finite(item, what) for item in listed(data, what)]
     if len(numbers) != 3:
         raise ConfigError(f"{what} has {len(numbers)} numbers, not 3")
-    return numbers[0], numbers[1], numbers[2]
+    return Final(*numbers)
 
 
 def seen_of(state: dict[str, Any], horizon: int, over: bool) -> tuple[list[float], list[Any]]:
@@ -131,7 +131,7 @@ _DECISION: dict[str, Check] = {
     "probability": known,
     "best": known,
     "reason": _reason,
-    "final": _interval,
+    "final": _final,
     "step": not_negative,
     "horizon": count,
     "target": partial(choice, known=TARGETS),

@@ -23,11 +23,11 @@ from epochcast.stopping.decision import (
     MIN_SHARE,
     MIN_STEPS,
     Decision,
+    Final,
     Reason,
     Target,
     check_confidence,
     decide,
-    final_of,
     rest_of_run,
     too_early,
 )
@@ -237,7 +237,7 @@ class Stopper(Search):
         forecast = self._newest_forecast()
         rival = self._rival()
         if rival is None:
-            return self._decision(step, Reason.NO_TARGET, final=final_of(forecast))
+            return self._decision(step, Reason.NO_TARGET, final=Final.of(forecast))
         verdict = decide(forecast, rival, self._confidence_at(step), self.target)
         known = {"probability": verdict.probability, "best": verdict.best, "final": verdict.final}
         return self._decision(step, verdict.reason, **known)
