@@ -47,6 +47,7 @@ def evaluate_real(
 ) -> None:
     """Score forecasts of real curves: likelihood, error, CRPS, coverage and ranks at every cutoff."""
     from epochcast.engines import load_engine
+    from epochcast.experiments.estimate import flat
     from epochcast.experiments.harness import Harness, Store, Workers
     from epochcast.experiments.real.report import tables, write
     from epochcast.experiments.real.rows import rows_of
@@ -68,7 +69,7 @@ def evaluate_real(
             written = write(out, collections, scored, rows, plan, load_engine(plan.engines[0]), command)
         typer.echo(f"wrote {written}", err=True)
     if as_json:
-        typer.echo(json_text(rows))
+        typer.echo(json_text(list(map(flat, rows))))
     else:
         Console().print(*tables(rows))
 
