@@ -62,8 +62,8 @@ def card_of(trainer: Trainer, graph: Path, about: str, curves: int, version: int
         "minutes": round(trainer.seconds / 60),
         "weights": sum(p.numel() for p in trainer.objective.network.parameters()),
         "scored_on": curves,
-        "log_likelihood": [round(r.controlled, 4) for r in rows],
-        "log_likelihood_error": [round(r.controlled_error, 4) for r in rows],
+        "log_likelihood": [round(r.controlled.mean, 4) for r in rows],
+        "log_likelihood_error": [round(r.controlled.error, 4) for r in rows],
         "pit_ks": [round(r.pit_ks, 4) for r in rows],
         "coverage90": [round(r.coverage90, 4) for r in rows],
     }

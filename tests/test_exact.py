@@ -275,13 +275,6 @@ def test_engine_on_steps_below_one_gives_finite_numbers() -> None:
     assert np.isfinite(forecast.mean()).all()
 
 
-def test_engine_reports_progress_per_curve() -> None:
-    calls: list[tuple[int, int]] = []
-    engine = ExactEngine(QUICK, progress=lambda done, total: calls.append((done, total)))
-    engine.predict(Question.of(Curves.of([[0.1, 0.2], [0.2, 0.3]]), np.repeat(QUERIES, 2, axis=0), 100.0))
-    assert calls == [(1, 2), (2, 2)]
-
-
 def test_engine_on_step_zero_raises() -> None:
     with pytest.raises(InputError, match="count steps from 1"):
         ExactEngine(QUICK).predict(Question.of(Curves.of([0.1, 0.2], steps=[0, 1]), QUERIES, 100.0))

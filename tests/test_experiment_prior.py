@@ -233,12 +233,12 @@ def test_table_lines_recover_known_scores_and_differences():
         offset = {"exact": -0.1, "mcmc-pp": -0.4, NETWORK: -0.2}[line.engine]
         assert line.curves == (200 if line.engine == NETWORK else 90)
         assert line.paired_curves == 90
-        assert line.controlled == pytest.approx(paper.ORACLE_LOG_LIKELIHOOD + offset, abs=0.004)
-        assert line.controlled_error < 0.002  # where the raw score's is thirty times that
-        assert line.log_likelihood_error > 0.04
-        assert line.difference == pytest.approx(offset + 0.1, abs=0.006)
+        assert line.controlled.mean == pytest.approx(paper.ORACLE_LOG_LIKELIHOOD + offset, abs=0.004)
+        assert line.controlled.error < 0.002  # where the raw score's is thirty times that
+        assert line.log_likelihood.error > 0.04
+        assert line.difference.mean == pytest.approx(offset + 0.1, abs=0.006)
         if line.engine != "exact":
-            assert line.difference_error == pytest.approx(0.01 * np.sqrt(2 / 90), rel=0.4)
+            assert line.difference.error == pytest.approx(0.01 * np.sqrt(2 / 90), rel=0.4)
 
 
 def test_table_lines_without_any_paired_curve_say_nan():
@@ -247,7 +247,7 @@ def test_table_lines_without_any_paired_curve_say_nan():
         replace(s, log_likelihood=s.log_likelihood * (np.nan if s.contender.sampled else 1)) for s in made.scored
     ]
     lines = prior_tables.lines(replace(made, scored=nothing), "exact")
-    assert all(np.isnan(line.difference) and line.paired_curves == 0 for line in lines)
+    assert all(np.isnan(line.difference.mean) and line.paired_curves == 0 for line in lines)
     assert "| exact | 0 |  |  | 1.5 |" in prior_tables.as_markdown(replace(made, scored=nothing), "exact")
     assert "Difference" not in prior_tables.as_markdown(replace(made, scored=nothing), "exact")
 

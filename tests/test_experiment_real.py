@@ -264,8 +264,8 @@ def test_rows_rank_the_better_engine_first() -> None:
     assert better.rank_log_likelihood < worse.rank_log_likelihood
     assert better.rank_log_likelihood + worse.rank_log_likelihood == pytest.approx(3.0)
     assert better.rank_squared_error == pytest.approx(1.0)
-    assert better.difference == 0.0
-    assert worse.difference == pytest.approx(worse.log_likelihood - better.log_likelihood)
+    assert better.difference.mean == 0.0
+    assert worse.difference.mean == pytest.approx(worse.log_likelihood.mean - better.log_likelihood.mean)
 
 
 def test_rows_of_equal_engines_share_a_rank() -> None:

@@ -103,17 +103,6 @@ def test_pickled_trials_go_on_with_the_others() -> None:
     assert last_context(engine).configs == ({"lr": 0.1},)
 
 
-def test_trials_pickled_before_there_was_a_context_go_on() -> None:
-    trials = trials_of(Recorder())
-    report(trials, "a", curve(0.8)[:6])
-    state = trials.__getstate__()
-    del state["others"]
-    again = Trials.__new__(Trials)
-    again.__setstate__(state)
-    report(again, "a", curve(0.8)[6:8], first=7)
-    assert again.decisions["a"].step == 8
-
-
 # --- which trials ------------------------------------------------------------------------------------------------
 
 

@@ -227,13 +227,6 @@ def test_engine_with_another_horizon_and_steps_of_its_own_gives_a_forecast() -> 
     assert np.isfinite(forecast.mean()).all()
 
 
-def test_engine_reports_progress_over_all_curves() -> None:
-    calls: list[tuple[int, int]] = []
-    engine = McmcEngine("pp", SHORT, progress=lambda done, total: calls.append((done, total)))
-    predict(engine, Curves.of([[0.1, 0.2], [0.2, 0.3]]), np.repeat(QUERIES, 2, axis=0))
-    assert calls == [(done, 80) for done in range(1, 81)]
-
-
 def test_engine_warns_of_short_chains_once_and_counts_them() -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

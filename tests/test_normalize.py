@@ -332,7 +332,7 @@ def test_bounds_of_a_task_of_losses_that_begin_at_the_best_value_are_no_point() 
 
 @pytest.mark.parametrize("metric", [Metric.named("loss"), Metric.named("reward"), Metric.named("accuracy")])
 def test_map_of_a_task_is_that_of_a_run_but_for_one_that_has_left(metric: Metric) -> None:
-    scale = Normalizer.of_task(metric, (0.0, 1.0))
+    scale = Normalizer.between(metric, 0.0, 1.0)
     curves = Curves.of([[0.2, 0.5], [0.3, 0.9], [0.4, 0.1]])
     same, left = scale.own_where_left(curves)
     assert same is scale
@@ -348,7 +348,7 @@ def test_map_of_a_task_is_that_of_a_run_but_for_one_that_has_left(metric: Metric
 
 
 def test_values_as_they_are_never_leave() -> None:
-    scale = Normalizer.of_task(Metric.unit(), (0.0, 1.0))
+    scale = Normalizer.between(Metric.unit(), 0.0, 1.0)
     same, left = scale.own_where_left(Curves.of([[0.2, 900.0]]))
     assert same is scale
     assert not left.any()

@@ -247,19 +247,6 @@ def test_restored_stopper_goes_on_with_the_runs_before() -> None:
     assert set(engine.contexts[-3:]) == {3}
 
 
-def test_state_saved_before_there_was_a_context_goes_on_without_one() -> None:
-    state = json.loads(half_way().to_json())
-    for name in ("earlier", "config"):
-        del state[name]
-    del state["settings"]["context"]
-    assert state["version"] == 2
-    engine = Recorder()
-    stopper = ec.Stopper.from_json(json.dumps(state), ec.Forecaster.around(engine))
-    assert stopper.context is False
-    stopper.update(6, 0.6)
-    assert engine.contexts == [0] * len(engine.contexts)
-
-
 DAMAGES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "earlier runs that are a mapping": lambda state: state.update(earlier={}),
     "earlier runs without end": lambda state: state.update(earlier=state["earlier"] * 40),

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from epochcast.distributions import Array
 from epochcast.errors import InputError
+from epochcast.experiments.crps import crps_of
 
 
 @dataclass(frozen=True)
@@ -102,19 +103,19 @@ class Quantiles:
         """Draws [size, ...], independent at each position."""
         return self.icdf(rng.random((size, *self.shape)))
 
-    def crps(self, y: ArrayLike) -> Array:
-        """The integral of (F(x) - 1{x >= y})^2, piece by piece: between two quantiles F is a line."""
-        value = np.broadcast_to(np.asarray(y, dtype=np.float64), self.shape)[..., None]
-        low, high = self.values[..., :-1], self.values[..., 1:]
-        split = np.clip(value, low, high)  # [..., piece]: left of it the indicator is 0, right of it 1
-        share = (split - low) / np.where(high > low, high - low, 1.0)
-        start, end = self.levels[:-1], self.levels[1:]
-        middle = start + share * (end - start)
-        pieces = (split - low) * _mean_square(start, middle) + (high - split) * _mean_square(1.0 - middle, 1.0 - end)
-        outside = np.maximum(self.values[..., 0] - value[..., 0], 0.0) + np.maximum(
-            value[..., 0] - self.values[..., -1], 0.0
-        )
-        return np.asarray(outside + pieces.sum(axis=-1))
+
+@crps_of.register
+def _of_quantiles(quantiles: Quantiles, y: Array) -> Array:
+    """The integral of (F(x) - 1{x >= y})^2, piece by piece: between two quantiles F is a line."""
+    value, values, levels = y[..., None], quantiles.values, quantiles.levels
+    low, high = values[..., :-1], values[..., 1:]
+    split = np.clip(value, low, high)  # [..., piece]: left of it the indicator is 0, right of it 1
+    share = (split - low) / np.where(high > low, high - low, 1.0)
+    start, end = levels[:-1], levels[1:]
+    middle = start + share * (end - start)
+    pieces = (split - low) * _mean_square(start, middle) + (high - split) * _mean_square(1.0 - middle, 1.0 - end)
+    outside = np.maximum(values[..., 0] - y, 0.0) + np.maximum(y - values[..., -1], 0.0)
+    return np.asarray(outside + pieces.sum(axis=-1))
 
 
 def _mean_square(start: Array, end: Array) -> Array:

@@ -54,6 +54,15 @@ def known(item: Any, what: str) -> float:
     return value
 
 
+def share(item: Any, what: str, usual: float | None = None) -> float:
+    """A part of one."""
+    value = number(item, what)
+    if not 0.0 < value < 1.0:  # false for NaN too
+        hint = "" if usual is None else f"; {usual:g} is usual"
+        raise InputError(f"{what}={value} must lie between 0 and 1, both excluded{hint}")
+    return value
+
+
 def not_negative(item: Any, what: str) -> float:
     value = number(item, what)
     if not 0.0 <= value < math.inf:  # false for NaN too

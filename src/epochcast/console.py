@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import is_dataclass
 from pathlib import Path
@@ -62,8 +62,12 @@ def markdown_table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def plain_table(title: str | None = None) -> Table:
-    return Table(title=title, title_justify="left", header_style="bold", box=SIMPLE, pad_edge=False)
+def plain_table(headings: Iterable[str], title: str | None = None, *, left: Collection[str] = ()) -> Table:
+    """A table for the terminal; its columns stand on the right, but for those of text on the `left`."""
+    table = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading in left else "right", no_wrap=True)
+    return table
 
 
 @contextmanager

@@ -315,19 +315,13 @@ def _sorted_by_step(curves: Curves) -> Curves:
 
 def thinned(curves: Curves, most: int) -> Curves:
     """At most `most` values of each curve, evenly spread and always with the newest one."""
-    every = np.maximum(-(-curves.lengths // most), 1)[
-        :, None
-    ]  # of each curve by itself: a batch answers as its members
+    # Of each curve by itself: a batch answers as its members.
+    every = np.maximum(-(-curves.lengths // most), 1)[:, None]
     if (every == 1).all():
         return curves
     lengths = -(-curves.lengths // every[:, 0])
-    position = np.arange(int(lengths.max()))[None]
-    kept = position < lengths[:, None]
-    index = np.where(kept, curves.lengths[:, None] - 1 - every * (lengths[:, None] - 1 - position), 0)
-    steps, values = (
-        np.where(kept, np.take_along_axis(array, index, axis=1), 0.0) for array in (curves.steps, curves.values)
-    )
-    return replace(curves, steps=steps, values=values, lengths=lengths)
+    before_newest = np.maximum(lengths[:, None] - 1 - np.arange(int(lengths.max())), 0)
+    return _reordered(curves, np.maximum(curves.lengths[:, None] - 1 - every * before_newest, 0), lengths)
 
 
 def check_horizon(curves: Curves, horizon: float) -> None:

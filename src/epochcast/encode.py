@@ -76,7 +76,7 @@ class Others:
     def context(self, metric: Metric, bounds: Bounds) -> Context:
         """The same as an engine sees them: one object as long as the bounds stay, for an engine that remembers."""
         if (metric, bounds) not in self._made:
-            curves, before = _in_the_priors_space(self.seen, Normalizer.of_task(metric, bounds))
+            curves, before = _in_the_priors_space(self.seen, Normalizer.between(metric, *bounds))
             self._made.clear()
             self._made[metric, bounds] = Context(curves, self.horizons, self.seen.configs, before, self.space)
         return self._made[metric, bounds]
@@ -173,7 +173,7 @@ def normalised(
     context = None
     if others:
         bounds = others.bounds(metric, seen.untrained)
-        normalizer, left = Normalizer.of_task(metric, bounds).own_where_left(seen.curves, seen.untrained)
+        normalizer, left = Normalizer.between(metric, *bounds).own_where_left(seen.curves, seen.untrained)
         context = None if left.all() else others.context(metric, bounds)
     else:
         normalizer, left = Normalizer.of_runs(metric, seen.curves, seen.untrained)

@@ -21,7 +21,7 @@ from epochcast.forecast import Forecast
 from epochcast.metric import Bounds, Metric, as_metric
 from epochcast.others import ContextLike, SpaceLike, others_of, same_others
 from epochcast.paths import draw
-from epochcast.question import Engine, Question, answer, check_reads, on_grid
+from epochcast.question import Engine, Predictor, Question, answer, check_reads, on_grid
 from epochcast.schedule import Schedule, ScheduleLike
 
 
@@ -206,15 +206,13 @@ class Forecaster:
         metric: Metric,
         *,
         at: ArrayLike | None = None,
-        engine: Engine | None = None,
+        predictor: Predictor | None = None,
         others: Others | None = None,
     ) -> Forecast:
-        """The same for runs that were checked before, perhaps by an engine that remembers them."""
+        """The same for runs that were checked before, perhaps by the engine with what it remembers of them."""
         encoded = encode(seen, metric, horizon, at=at, schedule=self.schedule, others=others)
         unused = notes_of_untrained(self.engine, metric, seen)
-        if encoded.question.alone is not None:
-            engine = None  # runs are asked about in two parts, and one that remembers counts on all of them
-        distribution, notes = answer(engine or self.engine, encoded.question)
+        distribution, notes = answer(self.engine, encoded.question, predictor)
         forecast = Forecast(
             encoded.steps,
             metric,
@@ -303,7 +301,7 @@ class Stream:
         self._forecaster = forecaster
         # On a coarser grid of steps, values come and go.
         on_its_grid = self.horizon <= (forecaster.engine.grid or self.horizon)
-        self._engine = forecaster.engine.for_one_run() if on_its_grid else forecaster.engine
+        self._predictor = forecaster.engine.for_one_run() if on_its_grid else forecaster.engine
         self._steps: list[float] = []
         self._values: list[float] = []
 
@@ -337,7 +335,7 @@ class Stream:
         steps, values = [*self._steps, at], [*self._values, number(value, "value")]
         seen = seen_of(values, steps, self.metric, untrained=self.untrained, config=self.config)
         forecast = self._forecaster.forecast_seen(
-            seen, self.horizon, self.metric, engine=self._engine, others=self._others
+            seen, self.horizon, self.metric, predictor=self._predictor, others=self._others
         )
         self._steps, self._values = steps, values
         return forecast

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 
 from epochcast.curve import Array, Curves, Mask
 from epochcast.errors import InputError
-from epochcast.metric import LARGEST_VALUE, SMALLEST_RANGE, Bounds, Metric
+from epochcast.metric import LARGEST_VALUE, SMALLEST_RANGE, UNIT_INTERVAL, Bounds, Metric
 from epochcast.special import expit, logit
 
 _SMALLEST_SPREAD = 1e-9  # of a run's values, as a share of their size: less is rounding
@@ -40,18 +40,18 @@ class Normalizer:
     @classmethod
     def of(cls, metric: Metric, reference: ArrayLike | None = None) -> Normalizer:
         """The map of a metric; `reference` stands in for missing soft bounds: an untrained or first value per curve."""
+        if metric.soft is not None or not metric.transform:
+            return cls.between(metric, *(metric.soft or UNIT_INTERVAL))
+        if reference is None:
+            raise _no_scale(metric)
+        return cls.between(metric, *_bounds_up_to(metric, np.asarray(reference, dtype=np.float64)))
+
+    @classmethod
+    def between(cls, metric: Metric, low: Array | float, high: Array | float) -> Normalizer:
+        """The map of soft bounds, numbers or columns of one per curve; of a metric without a transform it has none."""
         if not metric.transform:
             return cls(metric, np.zeros(()), np.ones(()))
-        sign = metric.sign
-        if metric.soft is not None:
-            low, high = metric.soft
-            return cls(metric, np.asarray((low + high) / 2), np.asarray(sign * (high - low) / 2))
-        if reference is None:
-            raise InputError(
-                f"metric {metric.name!r} needs soft bounds when nothing is seen; give soft=(low, high) or untrained=..."
-            )
-        half_width = sign * _width_from(metric, np.asarray(reference, dtype=np.float64)) / 2
-        return cls(metric, metric.best - half_width, half_width)
+        return cls(metric, np.asarray((low + high) / 2), np.asarray(metric.sign * (high - low) / 2))
 
     @classmethod
     def of_runs(cls, metric: Metric, curves: Curves, untrained: Array | None = None) -> tuple[Normalizer, Mask]:
@@ -68,15 +68,7 @@ class Normalizer:
             return cls.of(metric), below  # one map for all
         lower = np.where(below, high - (high - newest) / FARTHEST, low)
         higher = np.where(above, low + (newest - low) / FARTHEST, high)
-        return cls._between(metric, lower, higher), below | above
-
-    @classmethod
-    def of_task(cls, metric: Metric, bounds: Bounds) -> Normalizer:
-        """One map for all runs of a task, by the soft bounds that `task_bounds` found."""
-        if not metric.transform:
-            return cls.of(metric)
-        low, high = bounds
-        return cls(metric, np.asarray((low + high) / 2), np.asarray(metric.sign * (high - low) / 2))
+        return cls.between(metric, lower[:, None], higher[:, None]), below | above
 
     def own_where_left(self, curves: Curves, untrained: Array | None = None) -> tuple[Normalizer, Mask]:
         """This map of a task for runs that are in its range, each run's own for those [run] that have left it."""
@@ -94,12 +86,6 @@ class Normalizer:
         center, half_width = (np.full((len(curves), 1), float(shared)) for shared in (self.center, self.half_width))
         center[rows], half_width[rows] = own.center, own.half_width
         return Normalizer(self.metric, center, half_width), left
-
-    @classmethod
-    def _between(cls, metric: Metric, low: Array, high: Array) -> Normalizer:
-        """The map of soft bounds [run]."""
-        half_width = (0.5 * metric.sign * (high - low))[:, None]
-        return cls(metric, ((low + high) / 2)[:, None], half_width)
 
     @cached_property
     def _logistic_ends(self) -> tuple[Array, Array]:
@@ -159,13 +145,12 @@ def task_bounds(metric: Metric, others: Curves, told: Array, told_of_others: Arr
     left the range of most.
     """
     if metric.soft is not None or not metric.transform:
-        return metric.soft or (0.0, 1.0)
+        return metric.soft or UNIT_INTERVAL
     if not math.isfinite(metric.best):
         return _around_most(others)
     known = [array[np.isfinite(array)] for array in (told, told_of_others, others.values[:, 0])]
-    reference = np.asarray(np.median(next(array for array in known if len(array))))
-    width = float(_width_from(metric, reference))
-    return (metric.best, metric.best + width) if metric.minimize else (metric.best - width, metric.best)
+    low, high = _bounds_up_to(metric, np.asarray(np.median(next(array for array in known if len(array)))))
+    return float(low), float(high)
 
 
 def _around_most(runs: Curves) -> Bounds:
@@ -201,19 +186,24 @@ def _left_behind(values: Array, low: Array, high: Array) -> tuple[Mask, Mask]:
 def _soft_bounds(metric: Metric, curves: Curves, untrained: Array | None) -> tuple[Array, Array]:
     """Low and high soft bound of each run [run]: the metric's, or those that its values suggest."""
     if metric.soft is not None:
-        low, high = metric.soft
-        return np.full(len(curves), low), np.full(len(curves), high)
+        return _for_each(curves, *metric.soft)
     unknown = np.full(len(curves), np.nan) if untrained is None else untrained
     if (np.isnan(unknown) & (curves.lengths == 0)).any():
-        raise InputError(
-            f"metric {metric.name!r} needs soft bounds when nothing is seen; give soft=(low, high) or untrained=..."
-        )
+        raise _no_scale(metric)
     if not math.isfinite(metric.best):
         return _around_the_run(curves, unknown)
     first = curves.values[:, 0] if curves.values.shape[1] else unknown
-    width = _width_from(metric, np.where(np.isnan(unknown), first, unknown))
-    best = np.full(len(curves), metric.best)
-    return (best, best + width) if metric.minimize else (best - width, best)
+    return _for_each(curves, *_bounds_up_to(metric, np.where(np.isnan(unknown), first, unknown)))
+
+
+def _for_each(curves: Curves, low: Array | float, high: Array | float) -> tuple[Array, Array]:
+    return np.broadcast_to(low, len(curves)), np.broadcast_to(high, len(curves))
+
+
+def _no_scale(metric: Metric) -> InputError:
+    return InputError(
+        f"metric {metric.name!r} needs soft bounds when nothing is seen; give soft=(low, high) or untrained=..."
+    )
 
 
 def _around_the_run(curves: Curves, untrained: Array) -> tuple[Array, Array]:
@@ -227,8 +217,8 @@ def _around_the_run(curves: Curves, untrained: Array) -> tuple[Array, Array]:
     return np.where(still, low - spare, low), np.where(still, high + spare, high)
 
 
-def _width_from(metric: Metric, reference: Array) -> Array:
-    """Width of the soft bounds between the best value possible and a reference value of each curve."""
+def _bounds_up_to(metric: Metric, reference: Array) -> tuple[Array | float, Array | float]:
+    """Soft bounds between the best value possible and a reference value of each curve."""
     if not math.isfinite(metric.best):
         raise InputError(f"metric {metric.name!r} has no finite best value; give soft=(low, high)")
     if not np.isfinite(reference).all():
@@ -237,4 +227,5 @@ def _width_from(metric: Metric, reference: Array) -> Array:
     hard_range = metric.hard[1] - metric.hard[0]
     spare = hard_range if math.isfinite(hard_range) else 1e-3 * max(abs(metric.best), 1.0)
     width = np.abs(reference - metric.best)
-    return np.where(width >= SMALLEST_RANGE, width, spare)
+    width = np.where(width >= SMALLEST_RANGE, width, spare)
+    return (metric.best, metric.best + width) if metric.minimize else (metric.best - width, metric.best)

@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.checks import is_number
+from epochcast.checks import share
 from epochcast.curve import Array, thinned
 from epochcast.distributions import Distribution
-from epochcast.errors import InputError
 from epochcast.question import Engine, Question
 
 MOST_KNOTS = 100  # steps of a path that are drawn one after the other
@@ -102,9 +101,7 @@ class FirstStep:
             >>> f.first_step(0.5).quantile(0.9)  # the third value was 0.52
             3.0
         """
-        if not (is_number(q) and 0.0 < q < 1.0):
-            raise InputError(f"q={q!r} must lie between 0 and 1, both excluded")
-        reached = np.flatnonzero(np.cumsum(self.probability) >= q - 1e-12)
+        reached = np.flatnonzero(np.cumsum(self.probability) >= share(q, "q") - 1e-12)
         return float(self.steps[reached[0]]) if len(reached) else math.inf
 
     def median(self) -> float:

@@ -72,6 +72,15 @@ def panels(rows: int, columns: int, width: float, height: float, **settings: Any
     return figure, axes
 
 
+def panel_grid(count: int, most: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
+    """A figure with so many axes, at most `most` of them beside each other."""
+    columns = min(count, most)
+    figure, axes = panels(-(-count // columns), columns, width, height)
+    for spare in axes.flat[count:]:
+        spare.set_visible(False)
+    return figure, list(axes.flat[:count])
+
+
 def legend_below(figure: Figure, ax: Axes, columns: int) -> None:
     """One legend for all axes, that of one of them."""
     handles, labels = ax.get_legend_handles_labels()

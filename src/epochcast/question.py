@@ -121,6 +121,14 @@ class Source(Protocol):
     def load(self) -> Engine: ...
 
 
+class Predictor(Protocol):
+    """What answers: an engine, or one that remembers what it has read of the runs that it is asked about."""
+
+    def predict(self, question: Question) -> Distribution:
+        """One distribution per run and step asked for, in the prior's own space."""
+        ...
+
+
 class Engine(ABC):
     """Anything that answers questions: a network, a sampler, a baseline, or one of your own."""
 
@@ -136,11 +144,11 @@ class Engine(ABC):
     def predict(self, question: Question) -> Distribution:
         """One distribution per run and step asked for, in the prior's own space."""
 
-    def for_one_run(self) -> Engine:
+    def for_one_run(self) -> Predictor:
         """The same for one run that grows from question to question; a streaming network reads each value once."""
         return self
 
-    def for_paths(self) -> Engine:
+    def for_paths(self) -> Predictor:
         """The same for many copies of one run that go on differently: the first question is about the copies."""
         return self
 
@@ -169,20 +177,26 @@ class Recollection:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
 
-    def about(self, runs: Sequence[Hashable]) -> Engine:
-        """An engine for questions about these runs, in this order."""
+    def about(self, runs: Sequence[Hashable]) -> Predictor:
+        """What answers questions about these runs, in this order."""
         return self.engine
 
     def forget_all_but(self, runs: Collection[Hashable]) -> None:
         """Free what is kept of other runs."""
 
 
-def answer(engine: Engine, question: Question) -> tuple[Distribution, tuple[str, ...]]:
-    """The engine's answer, on its own grid of steps, and what was left out for it; what it cannot use is refused."""
+def answer(
+    engine: Engine, question: Question, predictor: Predictor | None = None
+) -> tuple[Distribution, tuple[str, ...]]:
+    """The engine's answer, on its own grid of steps, and what was left out for it; what it cannot use is refused.
+
+    `predictor` is the engine with what it remembers of the runs.
+    """
     check(engine, question)
     question, notes = on_grid(engine, question)
     if question.alone is None:
-        return engine.predict(question), notes
+        return (predictor or engine).predict(question), notes
+    # The runs are asked about in two parts, and what remembers them counts on all of them.
     among, alone = np.flatnonzero(~question.alone), np.flatnonzero(question.alone)
     parts: list[Any] = [engine.predict(question[rows]) for rows in (among, alone)]
     order = np.argsort(np.concatenate([among, alone]))

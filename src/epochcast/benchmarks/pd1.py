@@ -7,7 +7,6 @@ the upper one is the median of the first values, since the archive holds no valu
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from epochcast.benchmarks.collection import Collection, Collector
+from epochcast.benchmarks.csv_rows import csv_rows
 from epochcast.benchmarks.json_stream import open_text
 from epochcast.checks import is_number
 from epochcast.metric import Metric
@@ -111,17 +111,10 @@ def _parsed(place: str, line: str, collector: Collector) -> Iterator[tuple[str, 
 def _rows(path: Path, collector: Collector) -> Iterator[tuple[str, dict[str, Any]]]:
     """Rows of a CSV with lists as JSON in their cells."""
     with open_text(path) as file:
-        rows = csv.reader(file)
-        try:
-            header = next(rows, [])
-            for cells in rows:
-                place = f"line {rows.line_num}"
-                if len(cells) != len(header):
-                    collector.bad(place, f"{len(cells)} cells under {len(header)} names")
-                else:
-                    yield place, {key: _cell(cell) for key, cell in zip(header, cells, strict=True)}
-        except (csv.Error, OSError, EOFError, UnicodeDecodeError) as error:
-            collector.bad(f"line {rows.line_num}", f"cannot be read: {error}")
+        rows = csv_rows(file, collector)
+        _, header = next(rows, ("", []))
+        for place, cells in rows:
+            yield place, {key: _cell(cell) for key, cell in zip(header, cells, strict=True)}
 
 
 def _cell(cell: str) -> Any:

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from epochcast.benchmarks.collection import MAX_VALUES, Collection, Collector
+from epochcast.benchmarks.csv_rows import csv_rows
 from epochcast.errors import InputError
 from epochcast.naming import metric_from
 
@@ -42,9 +43,16 @@ def is_long_table(path: Path) -> bool:
 
 
 def _header(path: Path) -> list[str]:
+    return next(csv.reader([_first_line(path)], delimiter=_delimiter(path)), [])
+
+
+def _first_line(path: Path) -> str:
     with path.open(encoding="utf-8", errors="replace", newline="") as file:
-        first = file.readline(_SNIFFED)
-    return next(csv.reader([first], delimiter=";" if first.count(";") > first.count(",") else ","), [])
+        return file.readline(_SNIFFED)
+
+
+def _delimiter(path: Path) -> str:
+    return max(",;", key=_first_line(path).count)
 
 
 def read_long_table(path: Path, monitor: str | None = None, *, skip_bad: bool = False) -> Collection:
@@ -100,19 +108,9 @@ def _named(columns: _Columns, path: Path) -> str:
 
 def _rows(path: Path, collector: Collector) -> Iterator[tuple[str, list[str]]]:
     with path.open(encoding="utf-8", newline="") as file:
-        first = file.readline(_SNIFFED)
-        delimiter = ";" if first.count(";") > first.count(",") else ","
-        width = len(next(csv.reader([first], delimiter=delimiter), []))
-        rows = csv.reader(file, delimiter=delimiter)
-        try:
-            for cells in rows:
-                place = f"line {rows.line_num + 1}"
-                if len(cells) == width:
-                    yield place, cells
-                elif cells:
-                    collector.bad(place, f"{len(cells)} cells under {width} names")
-        except (csv.Error, UnicodeDecodeError) as error:
-            collector.bad(f"line {rows.line_num + 1}", f"cannot be read: {error}")
+        rows = csv_rows(file, collector, _delimiter(path))
+        next(rows, None)  # the header
+        yield from rows
 
 
 def _numbers(cells: list[str], columns: _Columns) -> tuple[float, float] | None:

@@ -52,9 +52,8 @@ def demo(
     first = runs[0]
     console.print(f"[bold]{first.name}[/bold]: {first.about}, seen for {SEEN} of {len(first.values)} epochs\n")
     show(forecasts[0], (np.arange(SEEN + 1.0, len(first.values) + 1.0), first.values[SEEN:]), None)
-    table = plain_table(f"all runs, each seen for {SEEN} epochs")
-    for heading in ("run", "metric", "now", "median", "90 % interval", "truth"):
-        table.add_column(heading, justify="left" if heading in ("run", "metric") else "right", no_wrap=True)
+    headings = ("run", "metric", "now", "median", "90 % interval", "truth")
+    table = plain_table(headings, f"all runs, each seen for {SEEN} epochs", left=("run", "metric"))
     for run, forecast in zip(runs, forecasts, strict=True):
         low, high = forecast.final.interval(0.9)
         ends = (f"{forecast.final.median():.3f}", f"{low:.3f} to {high:.3f}", f"{run.values[-1]:.3f}")

@@ -13,8 +13,8 @@ from rich.console import Console
 
 from epochcast.benchmarks import CurveSet, load
 from epochcast.benchmarks.runs import Horizon
-from epochcast.cli.metric import NOTHING_SAID, MetricOptions, monitored, takes_metric
-from epochcast.cli.options import JsonOption, ModelOption, horizon_of_logs
+from epochcast.cli.metric import NOTHING_SAID, MetricOptions, monitored
+from epochcast.cli.options import JsonOption, ModelOption, horizon_of_logs, takes_groups
 from epochcast.console import as_json as json_text
 from epochcast.console import floats, make_folder, progress, words
 from epochcast.metric import Metric
@@ -22,7 +22,7 @@ from epochcast.metric import Metric
 SkipBadOption = Annotated[bool, typer.Option("--skip-bad", help="leave out and list what cannot be read")]
 
 
-@takes_metric
+@takes_groups
 def evaluate_real(
     data: Annotated[
         list[str] | None,
@@ -47,6 +47,7 @@ def evaluate_real(
 ) -> None:
     """Score forecasts of real curves: likelihood, error, CRPS, coverage and ranks at every cutoff."""
     from epochcast.engines import load_engine
+    from epochcast.experiments.estimate import flat
     from epochcast.experiments.harness import Harness, Store, Workers
     from epochcast.experiments.real.report import tables, write
     from epochcast.experiments.real.rows import rows_of
@@ -68,12 +69,12 @@ def evaluate_real(
             written = write(out, collections, scored, rows, plan, load_engine(plan.engines[0]), command)
         typer.echo(f"wrote {written}", err=True)
     if as_json:
-        typer.echo(json_text(rows))
+        typer.echo(json_text(list(map(flat, rows))))
     else:
         Console().print(*tables(rows))
 
 
-@takes_metric
+@takes_groups
 def evaluate_stopping(
     data: Annotated[
         Path, typer.Option(help="a folder of collections or of logs, one file of any known format, or digits_bench")

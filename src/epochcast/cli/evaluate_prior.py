@@ -78,6 +78,7 @@ def evaluate_prior(
 
 def _evaluate_model(model: str, curves: int, seed: int, shares: list[float], as_json: bool) -> None:
     from epochcast.engines import load_engine
+    from epochcast.experiments.estimate import flat
     from epochcast.experiments.prior import scores as prior
 
     engine = load_engine(model)
@@ -92,22 +93,19 @@ def _evaluate_model(model: str, curves: int, seed: int, shares: list[float], as_
         scores = prior.evaluate(engine, curves, seed, shares, advance)
     rows = [prior.row(engine.name, score) for score in scores]
     if as_json:
-        typer.echo(json_text(rows))
+        typer.echo(json_text(list(map(flat, rows))))
     else:
         Console().print(_model_table(rows, f"{engine.name}: log-likelihood of {curves} prior curves, seed {seed}"))
 
 
 def _model_table(rows: list[Row], title: str) -> Table:
-    table = plain_table(title)
-    for heading in ("seen", "raw", "controlled", "PIT", "inside 50/80/90/95 %"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("ok")
+    table = plain_table(("seen", "raw", "controlled", "PIT", "inside 50/80/90/95 %", "ok"), title, left=("ok",))
     for row in rows:
         inside = (row.coverage50, row.coverage80, row.coverage90, row.coverage95)
         table.add_row(
             str(row.cutoff),
-            f"{row.log_likelihood:.3f} ± {row.log_likelihood_error:.3f}",
-            f"{row.controlled:.3f} ± {row.controlled_error:.3f}",
+            str(row.log_likelihood),
+            str(row.controlled),
             f"{row.pit_ks:.3f}",
             " ".join(f"{share:.3f}" for share in inside),
             "yes" if row.calibrated else "no",
@@ -116,10 +114,11 @@ def _model_table(rows: list[Row], title: str) -> Table:
 
 
 def _tell(comparison: Comparison, reference: str, as_json: bool) -> None:
+    from epochcast.experiments.estimate import flat
     from epochcast.experiments.prior import tables as prior_tables
 
     if as_json:
-        typer.echo(json_text(prior_tables.lines(comparison, reference)))
+        typer.echo(json_text(list(map(flat, prior_tables.lines(comparison, reference)))))
     else:
         typer.echo(prior_tables.as_markdown(comparison, reference))
     for key, reason in comparison.failures.items():

@@ -12,17 +12,9 @@ import numpy as np
 import typer
 from rich.console import Console
 
+from epochcast.cli import options
 from epochcast.cli.context import Among, ConfigOption, ContextOption
-from epochcast.cli.metric import MetricOptions, monitored, reading, takes_metric
-from epochcast.cli.options import (
-    HorizonOption,
-    JsonOption,
-    ModelOption,
-    ScheduleOption,
-    StepColumnOption,
-    number,
-    whole,
-)
+from epochcast.cli.metric import MetricOptions, monitored, reading
 from epochcast.cli.terminal import fan_chart
 from epochcast.console import as_json as json_text
 from epochcast.console import progress
@@ -39,37 +31,27 @@ from epochcast.plots import check_picture, panels, save_picture
 
 _NARROWEST, _WIDEST, _MARGIN = 20, 90, 12  # of a chart, in characters
 
-CutoffOption = Annotated[
-    int | None,
-    typer.Option(parser=whole, metavar="INTEGER", help="use only the first values; the rest is drawn as the truth"),
-]
 
-
-@takes_metric
+@options.takes_groups
 def forecast(
     source: Annotated[
         str, typer.Argument(help="a log file, a file of plain numbers, the numbers themselves, or - for standard input")
     ],
-    horizon: HorizonOption,
+    horizon: options.HorizonOption,
     said: MetricOptions,
     column: Annotated[str | None, typer.Option(hidden=True)] = None,  # the former name of --monitor
     run: Annotated[str | None, typer.Option(help="the run to forecast, if there are several")] = None,
-    step_column: StepColumnOption = None,
-    cutoff: CutoffOption = None,
-    untrained: Annotated[
-        float | None,
-        typer.Option(parser=number, metavar="NUMBER", help="the metric of the untrained model, for losses"),
-    ] = None,
-    best: Annotated[
-        float | None, typer.Option(parser=number, metavar="NUMBER", help="report the probability to beat this")
-    ] = None,
+    step_column: options.StepColumnOption = None,
+    cutoff: Annotated[int | None, options.whole("use only the first values; the rest is drawn as the truth")] = None,
+    untrained: Annotated[float | None, options.number("the metric of the untrained model, for losses")] = None,
+    best: Annotated[float | None, options.number("report the probability to beat this")] = None,
     missing: Annotated[str, typer.Option(help="what to do with NaN: error or drop")] = "error",
-    schedule: ScheduleOption = None,
+    schedule: options.ScheduleOption = None,
     context: ContextOption = None,
     config: ConfigOption = None,
-    model: ModelOption = "default",
+    model: options.ModelOption = "default",
     plot: Annotated[Path | None, typer.Option(help="write a fan chart to this file")] = None,
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Forecast the rest of a run from its first values."""
     if plot is not None:

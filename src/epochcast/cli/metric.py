@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import wraps
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -72,23 +69,6 @@ class MetricOptions:
 
 
 NOTHING_SAID = MetricOptions()
-
-
-def takes_metric(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options of `MetricOptions` in place of its parameter `said`."""
-    options = inspect.signature(MetricOptions, eval_str=True).parameters
-
-    @wraps(command)
-    def with_options(**given: Any) -> None:
-        said = MetricOptions(**{name: given.pop(name) for name in options})
-        command(said=said, **given)
-
-    listed: list[inspect.Parameter] = []
-    for parameter in inspect.signature(command, eval_str=True).parameters.values():
-        listed += options.values() if parameter.name == "said" else [parameter]
-    by_name = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in listed]
-    with_options.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]  # what typer looks at
-    return with_options
 
 
 def monitored(said: MetricOptions, column: str | None = None) -> tuple[str | None, str | None]:

@@ -23,9 +23,8 @@ def models(
     if as_json:
         typer.echo(json_text(registry()))
         return
-    table = plain_table()
-    for heading in ("model", "version", "prior", "weights", "about"):
-        table.add_column(heading, no_wrap=heading != "about", justify="right" if heading == "weights" else "left")
+    table = plain_table(("model", "version", "prior", "weights"), left=("model", "version", "prior"))
+    table.add_column("about")
     for known, entry in sorted(registry()["models"].items()):
         card = entry["card"]
         title = f"{known} (default)" if known == registry()["default"] else known

@@ -1,8 +1,12 @@
-"""Options that several commands share, and the checks of their values."""
+"""Options that several commands share, the checks of their values, and groups of options as dataclasses."""
 
 from __future__ import annotations
 
+import inspect
 import math
+from collections.abc import Callable
+from dataclasses import is_dataclass
+from functools import wraps
 from typing import Annotated, Any
 
 import typer
@@ -10,7 +14,7 @@ import typer
 _LONGEST_SHOWN = 40  # characters of a value in an error message
 
 
-def number(text: str) -> float:
+def _number(text: str) -> float:
     """A finite number: Python would read nan and inf as numbers, too."""
     try:
         value = float(text)
@@ -21,26 +25,46 @@ def number(text: str) -> float:
     return value
 
 
-def whole(text: str) -> int:
-    """A whole number."""
+def _whole(text: str) -> int:
     try:
         return int(text)
     except ValueError:
         raise typer.BadParameter(f"{str(text)[:_LONGEST_SHOWN]} is not a whole number") from None
 
 
-HorizonOption = Annotated[
-    int,
-    typer.Option("--horizon", parser=whole, metavar="INTEGER", help="the step at which the run is planned to end"),
-]
+def number(text: str, *names: str) -> Any:
+    """An option that is a finite number, with its help text."""
+    return typer.Option(*names, parser=_number, metavar="NUMBER", help=text)
+
+
+def whole(text: str, *names: str) -> Any:
+    """An option that is a whole number, with its help text."""
+    return typer.Option(*names, parser=_whole, metavar="INTEGER", help=text)
 
 
 def horizon_of_logs(otherwise: str) -> Any:
     """The option for finished runs, whose horizon may be left to their logs."""
-    text = f"of logs: the step at which runs were to end; {otherwise} by default"
-    return typer.Option("--horizon", parser=whole, metavar="INTEGER", help=text)
+    return whole(f"of logs: the step at which runs were to end; {otherwise} by default", "--horizon")
 
 
+def takes_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """The command, with each parameter that is a dataclass replaced by the options that are its fields."""
+    parameters = inspect.signature(command, eval_str=True).parameters.values()
+    groups: dict[str, Any] = {known.name: known.annotation for known in parameters if is_dataclass(known.annotation)}
+    fields = {name: inspect.signature(group, eval_str=True).parameters for name, group in groups.items()}
+
+    @wraps(command)
+    def with_options(**given: Any) -> None:
+        grouped = {name: group(**{field: given.pop(field) for field in fields[name]}) for name, group in groups.items()}
+        command(**grouped, **given)
+
+    listed = [option for known in parameters for option in fields.get(known.name, {known.name: known}).values()]
+    by_name = [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in listed]
+    with_options.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]  # what typer looks at
+    return with_options
+
+
+HorizonOption = Annotated[int, whole("the step at which the run is planned to end", "--horizon")]
 ModelOption = Annotated[str, typer.Option("--model", help="a shipped model, or the path of an .onnx file")]
 ScheduleOption = Annotated[
     str | None,

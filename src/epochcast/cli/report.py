@@ -7,46 +7,25 @@ from typing import Annotated
 
 import typer
 
-from epochcast.cli.metric import MetricOptions, takes_metric, watched_metric
-from epochcast.cli.options import HorizonOption, ModelOption, ScheduleOption, StepColumnOption, number
+from epochcast.cli.metric import MetricOptions
+from epochcast.cli.options import takes_groups
+from epochcast.cli.watched_runs import WatchedRuns
 from epochcast.console import progress
 from epochcast.errors import InputError
 
 
-@takes_metric
+@takes_groups
 def report(
     directory: Annotated[Path, typer.Argument(help="where the trainings wrote their logs")],
-    horizon: HorizonOption,
     out: Annotated[Path, typer.Option(help="the file to write, such as report.html")],
+    runs: WatchedRuns,
     said: MetricOptions,
-    confidence: Annotated[
-        float, typer.Option(parser=number, metavar="NUMBER", help="a run is hopeless if it loses with this probability")
-    ] = 0.95,
-    best: Annotated[
-        float | None, typer.Option(parser=number, metavar="NUMBER", help="a value to beat from elsewhere")
-    ] = None,
-    step_column: StepColumnOption = None,
-    schedule: ScheduleOption = None,
-    model: ModelOption = "default",
 ) -> None:
     """Write all runs below a directory, as they are now, into one HTML file that opens without a network."""
-    from epochcast.forecaster import Forecaster
-    from epochcast.watch import Watcher
     from epochcast.web.report import check_report, report_of, write_report
 
     check_report(out)
-    name, measured = watched_metric(said)
-    watcher = Watcher(
-        directory,
-        name,
-        measured,
-        horizon,
-        confidence=confidence,
-        best=best,
-        step_column=step_column,
-        forecaster=Forecaster(model, schedule=schedule),
-        most_bytes=0,  # there is no second look
-    )
+    watcher = runs.watcher(directory, said, most_bytes=0)  # there is no second look
     with progress("reading") as advance:
         snapshot = watcher.refresh(lambda _, done, total: advance(done, total))
     if snapshot.problem is not None:

@@ -29,9 +29,7 @@ def train(
     seed: Annotated[int | None, typer.Option(min=0, help="seed of weights and curves")] = None,
     precision: Annotated[str | None, typer.Option(help="bfloat16 is faster on processors with units for it")] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="file to go on from and to save to")] = None,
-    save_every: Annotated[
-        float, typer.Option(parser=number, metavar="NUMBER", help="minutes between checkpoints")
-    ] = 5.0,
+    save_every: Annotated[float, number("minutes between checkpoints")] = 5.0,
     threads: Annotated[int | None, typer.Option(min=1, help="cores to use")] = None,
     start: Annotated[Path | None, typer.Option(help="weights to start from, instead of random ones")] = None,
 ) -> None:

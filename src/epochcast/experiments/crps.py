@@ -7,7 +7,7 @@ CRPS(F, y) = E|X - y| - E|X - X'| / 2 for independent X, X' of F. Both terms hav
 from __future__ import annotations
 
 import math
-from typing import Protocol, runtime_checkable
+from functools import singledispatch
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,25 +24,18 @@ _HALF_NORMAL_MEDIAN = float(ndtri(0.75))
 _SQUARED_TAIL = 1.0 / math.sqrt(2.0 * math.pi) - 1.0 / (2.0 * math.sqrt(math.pi))
 
 
-@runtime_checkable
-class HasCrps(Protocol):
-    """A distribution of one's own that knows its score."""
-
-    def crps(self, y: Array, /) -> Array: ...
-
-
 def crps(distribution: Distribution, y: ArrayLike) -> Array:
     """The score at each position of the distribution."""
-    values = np.broadcast_to(np.asarray(y, dtype=np.float64), distribution.shape)
-    if isinstance(distribution, Mixture):
-        return _of_mixture(distribution, values)
-    if isinstance(distribution, Bars):
-        return _of_bars(distribution, values)
-    if isinstance(distribution, HasCrps):
-        return distribution.crps(values)
+    return crps_of(distribution, np.broadcast_to(np.asarray(y, dtype=np.float64), distribution.shape))
+
+
+@singledispatch
+def crps_of(distribution: Distribution, y: Array) -> Array:
+    """The same by the kind of distribution; one of your own is registered here."""
     raise InputError(f"the CRPS of {type(distribution).__name__} is not known; it must be a Mixture or Bars")
 
 
+@crps_of.register
 def _of_mixture(mixture: Mixture, y: Array) -> Array:
     scales = np.exp(mixture.log_scales)
     distance = _mean_distance(y[..., None] - mixture.means, scales)
@@ -76,6 +69,7 @@ def _mean_distance(mean: Array, scale: Array) -> Array:
     return np.asarray(scale * _ROOT_TWO_OVER_PI * np.exp(-0.5 * z**2) + mean * (2.0 * ndtr(z) - 1.0))
 
 
+@crps_of.register
 def _of_bars(bars: Bars, y: Array) -> Array:
     low, high = bars.borders[:-1], bars.borders[1:]
     widths = high - low

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from epochcast.distributions import Array
 
@@ -26,3 +26,14 @@ class Estimate(NamedTuple):
     @property
     def signed(self) -> str:
         return "" if math.isnan(self.error) else f"{self.mean:+.3f} ± {self.error:.3f}"
+
+
+def flat(row: Any) -> dict[str, Any]:
+    """The fields of a row by name, an estimate as two of them: `name`, and `name_error` behind it."""
+    fields: dict[str, Any] = {}
+    for name, item in vars(row).items():
+        if isinstance(item, Estimate):
+            fields[name], fields[f"{name}_error"] = item
+        else:
+            fields[name] = item
+    return fields

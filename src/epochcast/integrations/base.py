@@ -94,7 +94,7 @@ class StopperCallback:
         self.running = False
         self._end: int | None = None  # the last step of the run under way
         self._rates: list[float] | None = None  # learning rates of equal parts of it, if the framework tells them
-        self._tells = stopper is None and not {"schedule", "forecaster"} & options.keys()
+        self._own: Stopper | None = None  # the stopper, where none was given
         self._checked = False  # whether the run under way was checked before
         self._seen: list[tuple[float, float]] = []  # of the run under way
         self._restored: list[tuple[float, float]] | None = None  # of a run that was interrupted
@@ -161,25 +161,25 @@ class StopperCallback:
             options: StopperOptions = {**self.options}
             if options.get("cutoffs") is None:
                 options.setdefault("check_every", max(1, self._end // _MOST_CHECKS))
-            self.stopper = Stopper(self._end, metric_of(self.monitor, self.metric, minimize), **options)
+            self.stopper = self._own = Stopper(self._end, metric_of(self.monitor, self.metric, minimize), **options)
         if not self._checked:
             metric_of(self.monitor, self.stopper.metric, minimize)
             self._checked = True
             with harmless("telling the learning rates"):
-                self._tell(self.stopper)
+                self._tell()
             self._resume(self.stopper)
         return self.stopper
 
-    def _tell(self, stopper: StoppingRule) -> None:
+    def _tell(self) -> None:
         """What the framework knows of the learning rate, unless the user has said it or brought a stopper.
 
         Only of losses: those of accuracies are not always the better for it (docs/research/schedules.md).
         """
-        if not self._tells or not isinstance(stopper, Stopper) or stopper.metric.kind != LOSS:
+        if self._own is None or self._own.metric.kind != LOSS or {"schedule", "forecaster"} & self.options.keys():
             return
-        stopper.set_schedule(None)
+        self._own.set_schedule(None)
         if self._rates is not None:
-            stopper.set_schedule(Schedule.spaced(self._rates))
+            self._own.set_schedule(Schedule.spaced(self._rates))
 
     def _resume(self, stopper: StoppingRule) -> None:
         if stopper.best is None:
@@ -209,19 +209,6 @@ class StopperCallback:
         self._restored = [(float(step), float(value)) for step, value in state_dict["seen"]]
         self._best = state_dict["best"]
         self._rates, self._restored_end = state_dict.get("rates"), state_dict.get("end")
-
-    def __getstate__(self) -> dict[str, Any]:
-        # A loaded model cannot be pickled or copied; the state of a stopper can.
-        if self.stopper is None:
-            return self.__dict__
-        forecaster = self.stopper.forecaster if isinstance(self.stopper, Stopper) else None
-        return {**self.__dict__, "stopper": (type(self.stopper), self.stopper.to_json(), forecaster)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        if state["stopper"] is not None:
-            rule, text, forecaster = state["stopper"]
-            self.stopper = rule.from_json(text) if forecaster is None else rule.from_json(text, forecaster)
 
     def __sklearn_clone__(self) -> Self:
         """A clone, as every fit of a scikit-learn search makes one, shares the stopper."""

@@ -125,20 +125,6 @@ class Trials:
     def _best_of_others(self, trial: str) -> float | None:
         return self.metric.best_of(value for other, value in self._reached.items() if other != trial)
 
-    # --- state -----------------------------------------------------------------------------------------------------
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Searches save themselves by pickling what they hold, which a stopper's memory of a run does not survive.
-        return {**vars(self), "_stoppers": {trial: stopper.to_json() for trial, stopper in self._stoppers.items()}}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # What the first states lacked comes first.
-        vars(self).update({"_told": set(), "others": OtherTrials(state["_horizon"], state["metric"]), **state})
-        forecaster = self._options.get("forecaster")
-        self._stoppers = {trial: TrialStopper.from_json(text, forecaster) for trial, text in state["_stoppers"].items()}
-        for trial, stopper in self._stoppers.items():
-            stopper.among = partial(self.others.beside, trial)
-
 
 class TrialStopper(Stopper):
     """The stopper of one trial, to which its search tells the other trials at each check.
@@ -155,3 +141,6 @@ class TrialStopper(Stopper):
 
     def _among(self) -> Others | None:
         return None if self.among is None else self.among()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return *super().__reduce__(), {"among": self.among}

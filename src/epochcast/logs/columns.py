@@ -90,8 +90,7 @@ class Columns:
         """Make a column that may stay empty."""
         if name in self._numbers:
             return
-        if len(self._numbers) >= limits.MAX_FIELDS:
-            raise limits.too_large(self.source, "different columns", limits.MAX_FIELDS)
+        limits.check_size(len(self._numbers) + 1, limits.MAX_FIELDS, self.source, "different columns")
         self._numbers[name] = (array("d"), array("d"))
         self._places[name] = array("d")
 
@@ -124,11 +123,7 @@ class Columns:
             return  # there is nothing to take back
         self._marks.append(Mark(self._total + 0.5 if self.rows_are_steps else row, row))
         if self.rows_are_steps:
-            self._check_restarts(len(self._marks))
-
-    def _check_restarts(self, count: int) -> None:
-        if count > limits.MAX_RESTARTS:
-            raise limits.too_large(self.source, "restarts", limits.MAX_RESTARTS)
+            limits.check_size(len(self._marks), limits.MAX_RESTARTS, self.source, "restarts")
 
     def add_record(self, row: float, record: Mapping[str, Any], prefix: str = "", depth: int = 1) -> None:
         """Add the numbers of a JSON object; those of objects inside it are named `outer/inner`."""
@@ -243,7 +238,7 @@ class Columns:
                 for place, i in zip(places, following, strict=True)
                 if 0 < i < len(axis.rows) and axis.steps[i] <= highest[i - 1]
             ]
-        self._check_restarts(len(marks))
+        limits.check_size(len(marks), limits.MAX_RESTARTS, self.source, "restarts")
         return tuple(marks)
 
     def _shift(self, axis: _Axis, joined: Mapping[str, tuple[Array, Array]]) -> float:

@@ -97,12 +97,7 @@ def _read_list(text: str, columns: Columns) -> None:
             if value is None:
                 raise _not_a_number(columns.source, row, PLAIN_COLUMN, token)
             columns.add(PLAIN_COLUMN, row, value)
-        _check_rows(columns.source, row)
-
-
-def _check_rows(source: str, row: int) -> None:
-    if row > limits.MAX_ROWS:
-        raise limits.too_large(source, "lines", limits.MAX_ROWS)
+        limits.check_size(row, limits.MAX_ROWS, columns.source, "lines")
 
 
 @dataclass
@@ -150,7 +145,7 @@ class _Table:
                 return
             if cells is None:
                 return
-            _check_rows(self.columns.source, self._reader.line_num)
+            limits.check_size(self._reader.line_num, limits.MAX_ROWS, self.columns.source, "lines")
             if any(cell.strip() for cell in cells):
                 yield self._reader.line_num, cells
 

@@ -24,8 +24,7 @@ def parse(data: bytes, source: str) -> Columns:
         raise InputError(f"{source} begins as a JSON list and is not one: {error}") from None
     if not isinstance(entries, list) or not entries:
         raise InputError(f"{source} is an empty list; give [0.5, 0.6, ...] or [[time, step, value], ...]")
-    if len(entries) > limits.MAX_ROWS:
-        raise limits.too_large(source, "entries", limits.MAX_ROWS)
+    limits.check_size(len(entries), limits.MAX_ROWS, source, "entries")
     columns = Columns(source, row_word="entry")
     for row, entry in enumerate(entries, start=1):
         columns.add_record(row, _record(entry, f"{source}, entry {row}", entries[0]))
@@ -61,8 +60,7 @@ def history(data: bytes, source: str) -> Columns | None:
         return None
     columns = Columns(source, row_word="entry")
     for name, values in _lists(found):
-        if len(values) > limits.MAX_ROWS:
-            raise limits.too_large(source, "entries", limits.MAX_ROWS)
+        limits.check_size(len(values), limits.MAX_ROWS, source, "entries")
         for row, value in enumerate(values, start=1):
             columns.add_record(row, {name: math.nan if value is None else value})
     return columns if columns.names else None

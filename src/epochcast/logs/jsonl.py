@@ -16,8 +16,7 @@ def parse(data: bytes, source: str) -> Columns:
     columns = Columns(source)
     row = records = 0
     for row, line in enumerate(io.BytesIO(data), start=1):
-        if row > limits.MAX_ROWS:
-            raise limits.too_large(source, "lines", limits.MAX_ROWS)
+        limits.check_size(row, limits.MAX_ROWS, source, "lines")
         if not line.strip():
             continue
         try:

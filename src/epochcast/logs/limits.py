@@ -45,14 +45,19 @@ def read_bytes(path: Path) -> bytes:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise unreadable(path, error) from None
-    if len(data) > MAX_BYTES:
-        raise too_large(str(path), "bytes", MAX_BYTES)
+    check_size(len(data), MAX_BYTES, str(path), "bytes")
     return data
 
 
 def unreadable(path: Path, error: OSError) -> InputError:
     """The error for a file that the system refuses to open or read."""
     return InputError(f"{path} cannot be read: {error.strerror or error}")
+
+
+def check_size(count: int, limit: int, source: str, unit: str) -> None:
+    """Raise if a log passes a limit."""
+    if count > limit:
+        raise too_large(source, unit, limit)
 
 
 def too_large(source: str, unit: str, limit: int) -> InputError:

@@ -107,8 +107,7 @@ def _check_whole(path: Path, store: sqlite3.Connection) -> None:
 def _run_names(path: Path, store: sqlite3.Connection) -> dict[str, str]:
     """Names by the id of the run: experiment/run, with the start of the id where two runs share a name."""
     rows = store.execute(_RUNS, (limits.MAX_RUNS + 1,)).fetchall()
-    if len(rows) > limits.MAX_RUNS:
-        raise limits.too_large(str(path), "runs", limits.MAX_RUNS)
+    limits.check_size(len(rows), limits.MAX_RUNS, str(path), "runs")
     names = {
         str(run_id): "/".join(str(part) for part in (experiment, run or run_id) if part)
         for run_id, run, experiment in rows
@@ -133,8 +132,7 @@ def _params(store: sqlite3.Connection) -> dict[str, dict[str, str]]:
 def _rows(path: Path, store: sqlite3.Connection) -> Iterator[tuple[str, str, float, float]]:
     """Run, metric, step and value of each row, in the order in which they were logged."""
     for count, (run_id, metric, step, value) in enumerate(store.execute(_METRICS, (limits.MAX_ROWS + 1,)), start=1):
-        if count > limits.MAX_ROWS:
-            raise limits.too_large(str(path), "metric values", limits.MAX_ROWS)
+        limits.check_size(count, limits.MAX_ROWS, str(path), "metric values")
         named = isinstance(run_id, str) and isinstance(metric, str)
         if not (named and isinstance(step, int) and isinstance(value, (int, float, type(None)))):
             raise InputError(f"{path}: metric {metric!r} of run {run_id!r} has step {step!r} and value {value!r}")

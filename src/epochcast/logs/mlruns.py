@@ -40,8 +40,7 @@ def _read_metric(path: Path, name: str, columns: Columns) -> None:
     data = limits.read_bytes(path)
     columns.declare(name)
     for number, line in enumerate(data.split(b"\n")[:-1], start=1):
-        if number > limits.MAX_ROWS:
-            raise limits.too_large(str(path), "lines", limits.MAX_ROWS)
+        limits.check_size(number, limits.MAX_ROWS, str(path), "lines")
         if not line.strip():
             continue
         parts = line.decode("utf-8", errors="replace").split()

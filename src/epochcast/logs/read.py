@@ -186,8 +186,7 @@ def _run_in(stream: TextIO, request: _Request) -> Run:
         text = stream.read(limits.MAX_BYTES + 1)
     except UnicodeDecodeError as error:
         raise InputError(f"{source} is not text: {error}") from None
-    if len(text) > limits.MAX_BYTES:
-        raise limits.too_large(source, "characters", limits.MAX_BYTES)
+    limits.check_size(len(text), limits.MAX_BYTES, source, "characters")
     data = text.encode("utf-8", errors="surrogatepass")
     format = _format_of_head(data[:_HEAD_BYTES])
     columns = (

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from epochcast.errors import InputError
 from epochcast.logs import limits
+from epochcast.logs.columns import Columns
 from epochcast.logs.protobuf import WireError
 from epochcast.logs.tfrecord import DamagedRecordError
 
@@ -25,16 +26,23 @@ class RecordFormat:
     bad_record: str  # such as "is not an event"
 
 
-def read_records(path: Path, kind: RecordFormat, add: Callable[[memoryview], None], notes: list[str]) -> int:
-    """Hand the records of one file on, and return the number of whole ones."""
+def read_records(
+    paths: Iterable[Path], kind: RecordFormat, add: Callable[[memoryview], None], columns: Columns
+) -> None:
+    """Hand the records of all files of a log on, one of which must be whole."""
+    if sum([_read_file(path, kind, add, columns.notes) for path in paths]) == 0:
+        raise InputError(f"{columns.source} has no whole record yet")
+
+
+def _read_file(path: Path, kind: RecordFormat, add: Callable[[memoryview], None], notes: list[str]) -> int:
+    """How many whole records one file has, which are handed on."""
     limits.require_file(path)
     count = large = 0
     try:
         with path.open("rb") as file:
             for record in kind.split(file, os.fstat(file.fileno()).st_size, kind.largest):
                 count += 1
-                if count > limits.MAX_ROWS:
-                    raise limits.too_large(str(path), "records", limits.MAX_ROWS)
+                limits.check_size(count, limits.MAX_ROWS, str(path), "records")
                 if record is None:
                     large += 1
                 else:

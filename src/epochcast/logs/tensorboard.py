@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from epochcast.errors import InputError
 from epochcast.logs import limits
 from epochcast.logs.columns import Columns
 from epochcast.logs.protobuf import BYTES, FIXED32, FIXED64, VARINT, fields, int64, key, text
@@ -37,9 +36,7 @@ _SCALAR_PLUGIN = "scalars"
 def parse(paths: Sequence[Path], source: str) -> Columns:
     """The scalars of the event files of one run, in the order of their names, which tell when they were made."""
     scalars = _Scalars(Columns(source, rows_are_steps=True))
-    whole = sum([read_records(path, _FORMAT, scalars.add_event, scalars.columns.notes) for path in sorted(paths)])
-    if whole == 0:
-        raise InputError(f"{source} has no whole record yet")
+    read_records(sorted(paths), _FORMAT, scalars.add_event, scalars.columns)
     return scalars.columns
 
 

@@ -30,8 +30,7 @@ def parse(data: bytes, source: str) -> Columns:
         columns.notes.append("the file is cut off: the entries of log_history after the last whole one were left out")
     if not isinstance(history, list):
         raise InputError(f"{source} has no list log_history, so it is not a state of the Transformers Trainer")
-    if len(history) > limits.MAX_ROWS:
-        raise limits.too_large(source, "entries", limits.MAX_ROWS)
+    limits.check_size(len(history), limits.MAX_ROWS, source, "entries")
     for row, entry in enumerate(history, start=1):
         if not isinstance(entry, dict):
             raise InputError(f"{source}: log_history entry {row} is {type(entry).__name__}, not an object")

@@ -21,7 +21,7 @@ from epochcast.errors import InputError, WeightsError
 from epochcast.features.codec import Codec, DecoderInputs
 from epochcast.features.constants import HIDDEN, SMALLEST_LOG_SCALE
 from epochcast.features.run import TOKEN_FEATURES
-from epochcast.question import Engine, Input, Question, Recollection
+from epochcast.question import Engine, Input, Predictor, Question, Recollection
 from epochcast.rates import RATE_TOKEN_FEATURES, widened
 from epochcast.runtime.context import ContextReader
 from epochcast.runtime.format import config_of
@@ -330,10 +330,10 @@ class StreamEngine(Engine):
     def _read(self, name: str, features: Array) -> NDArray[np.float32]:
         return widened(features, self._features[name])
 
-    def for_one_run(self) -> Engine:
+    def for_one_run(self) -> Predictor:
         return StreamSession(self)
 
-    def for_paths(self) -> Engine:
+    def for_paths(self) -> Predictor:
         return PathSession(self)
 
     def for_many_runs(self, most_bytes: int) -> Recollection:
@@ -342,13 +342,11 @@ class StreamEngine(Engine):
         return Recall(self, most_bytes)
 
 
-class StreamSession(Engine):
-    """One run that grows: only new values are encoded, on the keys and values of the earlier ones."""
+class StreamSession:
+    """A network beside one run that grows: it reads new values alone, on the keys and values of the earlier ones."""
 
     def __init__(self, engine: StreamEngine) -> None:
         self._engine = engine
-        self.name, self.reads = engine.name, engine.reads
-        self.grid, self.most_values = engine.grid, engine.most_values
         self._forget()
 
     def _forget(self) -> None:
@@ -378,7 +376,7 @@ class StreamSession(Engine):
 
 
 class PathSession(StreamSession):
-    """Many copies of one run that go on differently: what they share is read once for all of them."""
+    """The same beside many copies of one run that go on differently: what they share is read once for all of them."""
 
     def predict(self, question: Question) -> Distribution:
         fresh = self._encoded == 0

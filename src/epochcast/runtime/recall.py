@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from epochcast.curve import Array, Curves
 from epochcast.distributions import Distribution, Mixture, joined
-from epochcast.question import Engine, Question, Recollection
+from epochcast.question import Predictor, Question, Recollection
 from epochcast.runtime.networks import StreamEngine
 from epochcast.schedule import Schedule
 
@@ -58,8 +58,7 @@ class Recall(Recollection):
         self._look = 0
         self._looked_at: dict[Hashable, int] = {}  # when each of them was asked about last
 
-    def about(self, runs: Sequence[Hashable]) -> Engine:
-        """An engine for one forecast of these runs, in this order."""
+    def about(self, runs: Sequence[Hashable]) -> Predictor:
         return Recalling(self, runs)
 
     def forget_all_but(self, runs: Collection[Hashable]) -> None:
@@ -134,20 +133,18 @@ class Recall(Recollection):
             self._forget(oldest)
 
 
-class Recalling(Engine):
-    """An engine that knows which runs it is asked about."""
+@dataclass(frozen=True)
+class Recalling:
+    """What is recalled of the runs that it is asked about."""
 
-    def __init__(self, recall: Recall, runs: Sequence[Hashable]) -> None:
-        network = recall.network
-        self.name, self.reads = network.name, network.reads
-        self.grid, self.most_values = network.grid, network.most_values
-        self._recall, self._runs = recall, runs
+    recall: Recall
+    runs: Sequence[Hashable]
 
     def predict(self, question: Question) -> Distribution:
-        if self._recall.network.codec.thins(question):
+        if self.recall.network.codec.thins(question):
             # Such runs are thinned, each time to other values.
-            return self._recall.network.predict(question)
-        return self._recall.predict(self._runs, question)
+            return self.recall.network.predict(question)
+        return self.recall.predict(self.runs, question)
 
 
 def _batches(shared: NDArray[np.int64], lengths: NDArray[np.int64]) -> Iterator[Index]:

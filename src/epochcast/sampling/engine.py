@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 from epochcast.distributions import Array, Mixture
 from epochcast.question import Engine, Question
 from epochcast.sampling.posterior import Observed, check_queries, equal_mixture, split
-
-Progress = Callable[[int, int], None]  # (work done, work in total)
 
 
 class Diagnostics(Protocol):
@@ -28,18 +25,13 @@ class SamplingEngine(Engine, Generic[RecordT]):
     """Forecasts as equally likely draws; `diagnostics` holds one record per curve of the latest forecast."""
 
     samples = True  # seconds per run
-
-    def __init__(self, progress: Progress | None) -> None:
-        self.diagnostics: tuple[RecordT, ...] = ()
-        self._progress = progress
+    diagnostics: tuple[RecordT, ...] = ()
 
     def predict(self, question: Question) -> Mixture:
         """The posterior predictive [curve, query] of normalised curves."""
         curves, queries, horizon = question.runs, question.steps, question.horizon
         check_queries(curves, queries, horizon)
-        drawn = [
-            self._draws(observed, queries[i], horizon, (i, len(curves))) for i, observed in enumerate(split(curves))
-        ]
+        drawn = [self._draws(observed, own, horizon) for observed, own in zip(split(curves), queries, strict=True)]
         self.diagnostics = tuple(record for _, _, record in drawn)
         doubtful = [record for record in self.diagnostics if not record.converged]
         if doubtful:
@@ -48,10 +40,8 @@ class SamplingEngine(Engine, Generic[RecordT]):
         return equal_mixture([means for means, _, _ in drawn], [log_scales for _, log_scales, _ in drawn])
 
     @abstractmethod
-    def _draws(
-        self, observed: Observed, queries: Array, horizon: float, place: tuple[int, int]
-    ) -> tuple[Array, Array, RecordT]:
-        """Means [query, draw] and log scales [draw] of one curve, the place-th of so many, and the record."""
+    def _draws(self, observed: Observed, queries: Array, horizon: float) -> tuple[Array, Array, RecordT]:
+        """Means [query, draw] and log scales [draw] of one curve, and the record."""
 
     @abstractmethod
     def _doubts(self, doubtful: list[RecordT]) -> tuple[str, type[Warning]]:

@@ -21,7 +21,7 @@ from epochcast.distributions import Array
 from epochcast.errors import ConfigError
 from epochcast.sampling import collapsed, smc
 from epochcast.sampling.collapsed import LOG_SIGMA, CollapsedPosterior, CollapsedPrior
-from epochcast.sampling.engine import Progress, SamplingEngine
+from epochcast.sampling.engine import SamplingEngine
 from epochcast.sampling.posterior import Observed, check_whole
 
 _RUNS = 2
@@ -80,17 +80,12 @@ class ExactEngine(SamplingEngine[ExactDiagnostics]):
 
     name = "exact"
 
-    def __init__(self, config: ExactConfig | None = None, *, progress: Progress | None = None) -> None:
-        super().__init__(progress)
+    def __init__(self, config: ExactConfig | None = None) -> None:
         self.config = config or ExactConfig()
         self._priors: dict[float, tuple[CollapsedPrior, Array]] = {}
 
-    def _draws(
-        self, observed: Observed, queries: Array, horizon: float, place: tuple[int, int]
-    ) -> tuple[Array, Array, ExactDiagnostics]:
+    def _draws(self, observed: Observed, queries: Array, horizon: float) -> tuple[Array, Array, ExactDiagnostics]:
         points, record = self.sample(observed, horizon)
-        if self._progress is not None:
-            self._progress(place[0] + 1, place[1])
         return collapsed.curves(points, queries), points[LOG_SIGMA], record
 
     def _doubts(self, doubtful: list[ExactDiagnostics]) -> tuple[str, type[Warning]]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from epochcast.distributions import Array
 from epochcast.errors import ConfigError, InputError, MissingExtraError
 from epochcast.prior.families import Family, Uniform
-from epochcast.sampling.engine import Progress, SamplingEngine
+from epochcast.sampling.engine import SamplingEngine
 from epochcast.sampling.posterior import DomhanPosterior, Observed, PaperPosterior, Posterior, check_whole
 
 LogDensity = Callable[[Array], Array]  # [walker, parameter] -> [walker]
@@ -97,23 +97,20 @@ class Chain:
 class McmcEngine(SamplingEngine[ChainDiagnostics]):
     """Forecasts by MCMC."""
 
-    def __init__(self, prior: PriorName = "pp", config: McmcConfig = M1, *, progress: Progress | None = None) -> None:
+    def __init__(self, prior: PriorName = "pp", config: McmcConfig = M1) -> None:
         if prior not in POSTERIORS:
             raise ConfigError(f"prior={prior!r} is unknown; choose 'pp' (the paper's) or 'op' (the original one)")
         size = len(POSTERIORS[prior].default)
         if config.nwalkers < 2 * size:
             raise ConfigError(f"nwalkers={config.nwalkers} is too few for {size} parameters; use at least {2 * size}")
-        super().__init__(progress)
         _emcee()  # a missing extra is told now, not in the middle of an experiment
         self.name = f"mcmc-{prior}"
         self.config = config
         self._posterior = POSTERIORS[prior]
 
-    def _draws(
-        self, observed: Observed, queries: Array, horizon: float, place: tuple[int, int]
-    ) -> tuple[Array, Array, ChainDiagnostics]:
+    def _draws(self, observed: Observed, queries: Array, horizon: float) -> tuple[Array, Array, ChainDiagnostics]:
         posterior = self._posterior(observed, horizon)
-        chain = self._sample(posterior, *place)
+        chain = self.sample(posterior)
         draws = chain.draws(self.config.components)
         return posterior.curves(draws, queries).T, draws[:, -1], chain.diagnostics
 
@@ -126,22 +123,12 @@ class McmcEngine(SamplingEngine[ChainDiagnostics]):
         )
         return sentence, ShortChainWarning
 
-    def sample(self, observed: Observed, horizon: float) -> Chain:
+    def sample(self, posterior: Posterior) -> Chain:
         """The chain of one curve."""
-        return self._sample(self._posterior(observed, horizon), 0, 1)
-
-    def _sample(self, posterior: Posterior, curve: int, curves: int) -> Chain:
         rng = posterior.observed.generator(self.config.seed)
         start = starting_point(posterior, self.config.start)
         ensemble = scatter(posterior.log_density, start, posterior.scales, self.config.nwalkers, rng)
-        report = self._progress
-        if report is None:
-            return run_ensemble(posterior.log_density, ensemble, self.config, rng)
-
-        def progress(done: int, total: int) -> None:
-            report(curve * total + done, curves * total)
-
-        return run_ensemble(posterior.log_density, ensemble, self.config, rng, progress)
+        return run_ensemble(posterior.log_density, ensemble, self.config, rng)
 
 
 def _emcee() -> Any:
@@ -152,13 +139,7 @@ def _emcee() -> Any:
     return emcee
 
 
-def run_ensemble(
-    log_density: LogDensity,
-    ensemble: Array,
-    config: McmcConfig,
-    rng: np.random.Generator,
-    progress: Progress | None = None,
-) -> Chain:
+def run_ensemble(log_density: LogDensity, ensemble: Array, config: McmcConfig, rng: np.random.Generator) -> Chain:
     """Move an ensemble [walker, parameter] with emcee's stretch move and keep what `config` asks for."""
     walkers, size = ensemble.shape
     sampler = _emcee().EnsembleSampler(walkers, size, log_density, vectorize=True)
@@ -178,8 +159,6 @@ def run_ensemble(
             if step % stride == 0:
                 trace[step // stride - 1] = state.coords
         previous = state.coords.copy()  # emcee moves its walkers in place
-        if progress is not None:
-            progress(done, total)
     time = stride * autocorrelation_time(trace)
     return Chain(kept, ChainDiagnostics(config.nsamples, time, accepted / (config.nsamples * walkers)))
 

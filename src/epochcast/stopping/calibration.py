@@ -20,14 +20,13 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from dataclasses import fields as dataclass_fields
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epochcast.checks import count, finite, horizon_of, not_negative, number
+from epochcast.checks import count, finite, horizon_of, not_negative, number, share
 from epochcast.curve import Array, Curves, Lengths, Mask
 from epochcast.encode import RunsLike, Seen, normalised, seen_of
 from epochcast.errors import InputError, StrongContradictionWarning
@@ -37,7 +36,7 @@ from epochcast.metric import Metric, as_metric
 from epochcast.normalize import keep_their_scale
 from epochcast.question import Engine, check
 from epochcast.stopping.decision import Target, chance_to_beat, check_confidence, rest_of_run
-from epochcast.stopping.state import fields
+from epochcast.stopping.state import Check, checked, known
 
 SMALLEST_CONFIDENCE = 0.5  # by default a run that is more likely than not to win is never stopped
 LARGEST_CONFIDENCE = 1.0 - 1e-12  # chances below what this leaves are rounding
@@ -96,17 +95,18 @@ class Guarantee:
         )
 
 
+_GUARANTEE: dict[str, Check] = {
+    "risk": finite,
+    "confidence": lambda item, _: check_confidence(item),
+    **dict.fromkeys(("runs", "contenders", "wrong_stops"), partial(count, least=0)),
+    "goal": known,
+    "min_gain": not_negative,
+}
+
+
 def guarantee_of(data: Any) -> Guarantee:
     """A guarantee from its saved state."""
-    given = fields(data, (field.name for field in dataclass_fields(Guarantee)), "the guarantee")
-    goal = given["goal"]
-    guarantee = Guarantee(
-        risk=finite(given["risk"], "risk"),
-        confidence=check_confidence(given["confidence"]),
-        **{name: count(given[name], name, least=0) for name in ("runs", "contenders", "wrong_stops")},
-        goal=None if goal is None else finite(goal, "goal"),
-        min_gain=not_negative(given["min_gain"], "min_gain"),
-    )
+    guarantee = Guarantee(**checked(data, _GUARANTEE, "the guarantee"))
     if not 0.0 < guarantee.risk < 1.0 or guarantee.contenders > guarantee.runs:
         raise InputError(f"the guarantee cannot be one of {guarantee.runs} runs at a risk of {guarantee.risk}")
     return guarantee
@@ -255,10 +255,8 @@ def calibrate(
     least_confidence: float = SMALLEST_CONFIDENCE,
 ) -> Guarantee:
     """The smallest confidence at which the rule, checked at `cutoffs`, stops at most a share `risk` of runs wrongly."""
-    risk, min_gain = number(risk, "risk"), number(min_gain, "min_gain")
+    risk, min_gain = share(risk, "risk", usual=0.05), number(min_gain, "min_gain")
     least_confidence = check_confidence(least_confidence)
-    if not 0.0 < risk < 1.0:
-        raise InputError(f"risk={risk} must lie between 0 and 1, both excluded; 0.05 is usual")
     if not 0.0 <= min_gain < math.inf or (min_gain and goal is not None):
         raise InputError(f"min_gain={min_gain} must be finite, not negative, and 0 beside a goal")
     if len(cutoffs) == 0:

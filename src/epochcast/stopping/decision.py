@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epochcast.checks import choice, finite, number
+from epochcast.checks import choice, finite, share
 from epochcast.curve import Array
 from epochcast.errors import InputError
 from epochcast.forecast import Forecast
@@ -17,6 +17,7 @@ from epochcast.forecast import Forecast
 Target = Literal["any", "final"]
 TARGETS = ("any", "final")
 COVERAGE = 0.9  # of the interval told with a decision
+FINAL_LEVELS = (0.5, 0.5 - COVERAGE / 2, 0.5 + COVERAGE / 2)
 # Before a run may be stopped, unless a rule says otherwise. Chosen so that on every collection that we have less than
 # 5 % of the stops are wrong (docs/research/stopping.md).
 MIN_STEPS = 4  # values that it must have shown
@@ -64,6 +65,19 @@ class Reason(Enum):
         return self in (Reason.UNLIKELY, Reason.NO_PROGRESS, Reason.NON_FINITE)
 
 
+class Final(NamedTuple):
+    """The value to expect at the horizon, with the ends of its 90 % interval."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, forecast: Forecast) -> Final:
+        """That of one run."""
+        return cls(*forecast.final.quantile(FINAL_LEVELS).tolist())
+
+
 @dataclass(frozen=True)
 class Decision:
     """What to do with a run after its newest value, and why; `str(decision)` says it in a sentence.
@@ -87,7 +101,7 @@ class Decision:
     probability: float | None
     best: float | None
     reason: Reason
-    final: tuple[float, float, float] | None
+    final: Final | None
     step: float
     horizon: int
     target: Target = "any"
@@ -173,7 +187,7 @@ def decide(forecast: Forecast, best: float, confidence: float = 0.95, target: Ta
         probability=probability,
         best=best,
         reason=reason,
-        final=final_of(forecast),
+        final=Final.of(forecast),
         step=float(forecast.observed.last_step[0]),
         horizon=forecast.horizon,
         target=target,
@@ -210,15 +224,5 @@ def rest_of_run(step: ArrayLike, horizon: int) -> Array:
     return np.asarray(1.0 - np.asarray(step, dtype=np.float64) / horizon)
 
 
-def final_of(forecast: Forecast) -> tuple[float, float, float]:
-    """Median, low and high of the value at the horizon, for one run."""
-    levels = (0.5, 0.5 - COVERAGE / 2, 0.5 + COVERAGE / 2)
-    median, low, high = forecast.final.quantile(levels).tolist()
-    return median, low, high
-
-
 def check_confidence(confidence: float) -> float:
-    level = number(confidence, "confidence")
-    if not 0.0 < level < 1.0:  # false for NaN too
-        raise InputError(f"confidence={level} must lie between 0 and 1, both excluded; 0.95 is usual")
-    return level
+    return share(confidence, "confidence", usual=0.95)

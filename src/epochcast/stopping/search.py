@@ -69,7 +69,6 @@ class Search(ABC):
     news_level = logging.INFO  # at which new verdicts are logged
     _settings: ClassVar[tuple[str, ...]] = ("horizon", "metric", "best", "target", "dry_run", "non_finite")
     _unknown_to_version_1: ClassVar[dict[str, Any]] = {}  # settings that came later, and what stood in their place
-    _may_lack: ClassVar[dict[str, Any]] = {}  # those that the first states of version 2 lacked, too
 
     def __init__(
         self,
@@ -241,6 +240,9 @@ class Search(ABC):
         """What a subclass saves beside its settings."""
         return {}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_json, (self.to_json(),)
+
     @classmethod
     def from_json(cls, text: str) -> Self:
         """A rule from its saved state, which goes on as if nothing had happened.
@@ -260,10 +262,7 @@ class Search(ABC):
     def _restored(cls, state: dict[str, Any], **extras: Any) -> Self:
         try:
             later = cls._unknown_to_version_1 if state["version"] == 1 else {}
-            told = state.get("settings")
-            if isinstance(told, dict):
-                later = {**later, **{name: item for name, item in cls._may_lack.items() if name not in told}}
-            settings = {**later, **fields(told, {*cls._settings} - {*later}, "settings")}
+            settings = {**later, **fields(state.get("settings"), {*cls._settings} - {*later}, "settings")}
             search = cls(**{**settings, "metric": metric_of(settings["metric"])}, **extras)
             search._restore(state)
         except (KeyError, TypeError, AttributeError, ValueError) as error:  # a rule of your own may raise any

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 from epochcast.checks import choice, count, finite, flag, not_negative, number, shown
 from epochcast.errors import ConfigError
 from epochcast.metric import Metric
-from epochcast.stopping.decision import TARGETS, Decision, Reason, Target
+from epochcast.stopping.decision import TARGETS, Decision, Final, Reason, Target
 from epochcast.stopping.record import RunRecord
 
 VERSION = 2
 _READABLE = (1, 2)  # in version 1 `final` of a run was what counted of it
+Check = Callable[[Any, str], Any]  # an entry and its name -> the entry as it is used, or an error
+
 _JUDGED = (Reason.UNLIKELY, Reason.PROMISING, Reason.LEADING)  # reasons that name the value to beat
 
 
@@ -59,8 +62,23 @@ def known(number: Any, what: str) -> float | None:
     return None if number is None else finite(number, what)
 
 
-def reason_of(name: Any) -> Reason:
-    return Reason(choice(name, "reason", tuple(reason.value for reason in Reason)))
+def checked(data: Any, checks: Mapping[str, Check], what: str) -> dict[str, Any]:
+    """The entries of a mapping with these keys and no others, each as its check returns it."""
+    given = fields(data, checks, what)
+    return {name: check(given[name], name) for name, check in checks.items()}
+
+
+def _reason(name: Any, what: str) -> Reason:
+    return Reason(choice(name, what, tuple(reason.value for reason in Reason)))
+
+
+def _final(data: Any, what: str) -> Final | None:
+    if data is None:
+        return None
+    numbers = [finite(item, what) for item in listed(data, what)]
+    if len(numbers) != 3:
+        raise ConfigError(f"{what} has {len(numbers)} numbers, not 3")
+    return Final(*numbers)
 
 
 def seen_of(state: dict[str, Any], horizon: int, over: bool) -> tuple[list[float], list[Any]]:
@@ -84,52 +102,52 @@ def steps_of(data: Any, values: Any, horizon: int) -> list[float]:
     return steps
 
 
+_RECORD: dict[str, Check] = {
+    "values": partial(count, least=0),
+    "last_step": not_negative,
+    "best": known,
+    "final": known,
+    "stopped": flag,
+    "reason": _reason,
+    "outcome": known,
+}
+
+
 def record_of(data: Any, version: int, target: Target) -> RunRecord:
     """A run that is over, from either version."""
-    names = {"values", "last_step", "best", "final", "stopped", "reason"} | ({"outcome"} if version > 1 else set())
-    run = dict(fields(data, names, "a run"))
-    reason = reason_of(run["reason"])
+    run = checked(data, {name: _RECORD[name] for name in _RECORD if name != "outcome" or version > 1}, "a run")
     if version == 1:
         run["outcome"] = run["final"]
-        if reason is Reason.FINISHED and target == "any":
+        if run["reason"] is Reason.FINISHED and target == "any":
             run["final"] = None  # the best value stood in its place, and the last one was not kept
-    record = RunRecord(
-        values=count(run["values"], "values", least=0),
-        last_step=not_negative(run["last_step"], "last_step"),
-        best=known(run["best"], "best"),
-        final=known(run["final"], "final"),
-        stopped=flag(run["stopped"], "stopped"),
-        reason=reason,
-        outcome=known(run["outcome"], "outcome"),
-    )
-    if record.stopped and not reason.stops:
-        raise ConfigError(f"a run is said to be stopped, but no run is stopped for {reason.value!r}")
+    record = RunRecord(**run)
+    if record.stopped and not record.reason.stops:
+        raise ConfigError(f"a run is said to be stopped, but no run is stopped for {record.reason.value!r}")
     return record
+
+
+_DECISION: dict[str, Check] = {
+    "stop": flag,
+    "probability": known,
+    "best": known,
+    "reason": _reason,
+    "final": _final,
+    "step": not_negative,
+    "horizon": count,
+    "target": partial(choice, known=TARGETS),
+}
 
 
 def decision_of(data: Any, horizon: int, target: Target) -> Decision:
     """The newest decision, which must be about a run of this horizon and target."""
-    names = ("stop", "probability", "best", "reason", "final", "step", "horizon", "target")
-    given = fields(data, names, "the last decision")
-    reason, stop = reason_of(given["reason"]), flag(given["stop"], "stop")
-    probability, best = known(given["probability"], "probability"), known(given["best"], "best")
-    if count(given["horizon"], "horizon") != horizon or choice(given["target"], "target", TARGETS) != target:
+    found = Decision(**checked(data, _DECISION, "the last decision"))
+    if (found.horizon, found.target) != (horizon, target):
         raise ConfigError("the last decision is about a run of another horizon or target")
-    if (stop and not reason.stops) or (reason in _JUDGED and None in (probability, best)):
-        raise ConfigError(f"the last decision does not go with its reason {reason.value!r}")
-    if probability is not None and not 0.0 <= probability <= 1.0:
-        raise ConfigError(f"probability={probability} must lie between 0 and 1")
-    step = not_negative(given["step"], "step")
-    return Decision(stop, probability, best, reason, _interval(given["final"]), step, horizon, target)
-
-
-def _interval(data: Any) -> tuple[float, float, float] | None:
-    if data is None:
-        return None
-    numbers = [finite(item, "final") for item in listed(data, "final")]
-    if len(numbers) != 3:
-        raise ConfigError(f"final has {len(numbers)} numbers, not 3")
-    return numbers[0], numbers[1], numbers[2]
+    if (found.stop and not found.reason.stops) or (found.reason in _JUDGED and None in (found.probability, found.best)):
+        raise ConfigError(f"the last decision does not go with its reason {found.reason.value!r}")
+    if found.probability is not None and not 0.0 <= found.probability <= 1.0:
+        raise ConfigError(f"probability={found.probability} must lie between 0 and 1")
+    return found
 
 
 # --- metrics ----------------------------------------------------------------------------------------------------------

@@ -23,11 +23,11 @@ from epochcast.stopping.decision import (
     MIN_SHARE,
     MIN_STEPS,
     Decision,
+    Final,
     Reason,
     Target,
     check_confidence,
     decide,
-    final_of,
     rest_of_run,
     too_early,
 )
@@ -90,8 +90,7 @@ class Stopper(Search):
         *("confidence", "min_steps", "min_share", "check_every", "cutoffs", "goal", "stop_leader", "weigh_rest"),
         "context",
     )
-    _unknown_to_version_1: ClassVar[dict[str, Any]] = {"min_share": 0.0}
-    _may_lack: ClassVar[dict[str, Any]] = {"context": False}  # their runs were forecast each by itself
+    _unknown_to_version_1: ClassVar[dict[str, Any]] = {"min_share": 0.0, "context": False}
 
     def __init__(
         self,
@@ -238,7 +237,7 @@ class Stopper(Search):
         forecast = self._newest_forecast()
         rival = self._rival()
         if rival is None:
-            return self._decision(step, Reason.NO_TARGET, final=final_of(forecast))
+            return self._decision(step, Reason.NO_TARGET, final=Final.of(forecast))
         verdict = decide(forecast, rival, self._confidence_at(step), self.target)
         known = {"probability": verdict.probability, "best": verdict.best, "final": verdict.final}
         return self._decision(step, verdict.reason, **known)
@@ -335,6 +334,10 @@ class Stopper(Search):
             "config": self._config,
             "earlier": self._earlier.to_list(),
         }
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A loaded network can be neither pickled nor copied, but the forecaster knows where it lies.
+        return type(self).from_json, (self.to_json(), self._forecaster)
 
     @classmethod
     def from_json(cls, text: str, forecaster: Forecaster | None = None) -> Self:

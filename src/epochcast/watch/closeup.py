@@ -12,7 +12,7 @@ from epochcast.forecast import Forecast
 from epochcast.forecaster import Forecaster
 from epochcast.logs.configuration import config_beside
 from epochcast.metric import Metric
-from epochcast.stopping.decision import final_of
+from epochcast.stopping.decision import Final
 from epochcast.watch.fan import Fan, forecast_of
 from epochcast.watch.hindsight import Earlier, earlier_forecasts
 from epochcast.watch.lines import Line
@@ -29,11 +29,10 @@ class Alone:
     """The forecast of a run by itself, where the table's also reads other runs or configurations."""
 
     fan: Fan
-    final: tuple[float, float, float]
+    final: Final
 
     def to_dict(self) -> dict[str, Any]:
-        final = dict(zip(("median", "low", "high"), self.final, strict=True))
-        return {"fan": self.fan.to_dict(), "final": final}
+        return {"fan": self.fan.to_dict(), "final": self.final._asdict()}
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,7 @@ def alone_of(row: Row, horizon: int, metric: Metric, forecaster: Forecaster) -> 
     if row.verdict in _WITHOUT_FAN or (row.others is None and not row.config):
         return None
     forecast = forecast_of(Line.of(row.series), horizon, metric, forecaster)
-    return None if forecast is None else Alone(Fan.of(forecast), final_of(forecast))
+    return None if forecast is None else Alone(Fan.of(forecast), Final.of(forecast))
 
 
 def _as_in_the_table(row: Row, horizon: int, metric: Metric, forecaster: Forecaster) -> Forecast | None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from epochcast.forecaster import Forecaster
 from epochcast.metric import Metric
-from epochcast.stopping.decision import COVERAGE, final_of
+from epochcast.stopping.decision import COVERAGE, Final
 from epochcast.watch.fan import forecast_of, steps_ahead
 from epochcast.watch.lines import Line
 
@@ -25,7 +25,7 @@ class Earlier:
 
     step: float  # the newest that was known
     line: Line  # the median, up to the horizon
-    final: tuple[float, float, float]  # at the horizon: median, and low and high of a 90 % interval
+    final: Final
     checked: int  # values that came since
     inside: int  # of them, those inside their 90 % interval
 
@@ -34,7 +34,7 @@ class Earlier:
             "step": self.step,
             "steps": self.line.steps.tolist(),
             "median": self.line.values.tolist(),
-            "final": dict(zip(("median", "low", "high"), self.final, strict=True)),
+            "final": self.final._asdict(),
             "checked": self.checked,
             "inside": self.inside,
         }
@@ -72,4 +72,4 @@ def _looked_at_again(known: Line, line: Line, horizon: int, metric: Metric, fore
     came = np.searchsorted(at, since.steps)
     inside = (since.values >= low[came]) & (since.values <= high[came])
     median = forecast.median()[np.searchsorted(at, drawn)]
-    return Earlier(float(known.steps[-1]), Line(drawn, median), final_of(forecast), len(came), int(inside.sum()))
+    return Earlier(float(known.steps[-1]), Line(drawn, median), Final.of(forecast), len(came), int(inside.sum()))

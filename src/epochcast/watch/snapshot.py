@@ -14,7 +14,7 @@ from typing import Any
 from epochcast.encode import Others
 from epochcast.logs import Run, Series, Skipped
 from epochcast.metric import Metric
-from epochcast.stopping.decision import Decision, Reason
+from epochcast.stopping.decision import Decision, Final, Reason
 
 
 class Verdict(Enum):
@@ -39,7 +39,7 @@ class Row:
     step: float | None = None  # of the newest value
     value: float | None = None  # the newest, as logged
     best: float | None = None  # the best value so far
-    final: tuple[float, float, float] | None = None  # at the horizon: median, and low and high of a 90 % interval
+    final: Final | None = None
     probability: float | None = None  # that the best value it will reach beats the best of the other runs so far
     note: str | None = None  # why it cannot be used
     log_notes: tuple[str, ...] = ()  # what the reader of its log left out or changed
@@ -71,7 +71,7 @@ class Row:
             "step": self.step,
             "value": self.value if self.value is not None and math.isfinite(self.value) else None,
             "best": self.best,
-            "forecast": None if self.final is None else dict(zip(("median", "low", "high"), self.final, strict=True)),
+            "forecast": None if self.final is None else self.final._asdict(),
             "probability": self.probability,
             "note": self.note,
             "log_notes": list(self.log_notes),

@@ -26,9 +26,10 @@ from epochcast.question import Recollection
 from epochcast.run import Run
 from epochcast.runtime.recall import MOST_BYTES
 from epochcast.stopping.decision import (
-    COVERAGE,
+    FINAL_LEVELS,
     MIN_SHARE,
     MIN_STEPS,
+    Final,
     Reason,
     check_confidence,
     reason_for,
@@ -39,7 +40,6 @@ from epochcast.watch.company import Company
 from epochcast.watch.snapshot import Row, Snapshot, Verdict
 from epochcast.watch.watched import Group, Watched
 
-_LEVELS = (0.5, 0.5 - COVERAGE / 2, 0.5 + COVERAGE / 2)
 _REASONS = {Verdict.FINISHED: Reason.FINISHED, Verdict.DIVERGED: Reason.NON_FINITE}  # of verdicts without a forecast
 # Whatever else is said of a run that goes on, it is running.
 _VERDICTS: dict[Reason | None, Verdict] = {Reason.LEADING: Verdict.LEADING, Reason.UNLIKELY: Verdict.HOPELESS}
@@ -175,13 +175,13 @@ class Watcher:
                 run.config = self._company.config_of(run)
             values, steps = [Run(run.values, run.steps, run.config) for run in runs], None
         assert self._recollection is not None
-        engine = self._recollection.about([run.key for run in runs])
+        predictor = self._recollection.about([run.key for run in runs])
         try:
             with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):  # checked below
                 warnings.simplefilter("ignore", StrongContradictionWarning)  # it was noted when the run was read
                 seen = seen_of(values, steps, self.metric)
                 forecast = forecaster.forecast_seen(
-                    seen, self.horizon, self.metric, at=at, engine=engine, others=others
+                    seen, self.horizon, self.metric, at=at, predictor=predictor, others=others
                 )
         except EpochcastError as error:
             if len(runs) == 1:
@@ -192,7 +192,7 @@ class Watcher:
             return
         with np.errstate(over="ignore", invalid="ignore"):
             shared = shared_part(forecast.normalised.variance())
-            finals = forecast.final.quantile(_LEVELS)
+            finals = forecast.final.quantile(FINAL_LEVELS)
         group = Group(forecast, finals, shared, np.stack([draws(run.steps, at) for run in runs]), others)
         for position, run in enumerate(runs):
             if np.isfinite(group.finals[position]).all() and np.isfinite(shared[position]).all():
@@ -212,8 +212,7 @@ class Watcher:
             reason = None if fixed is None else _REASONS.get(fixed)
             if fixed is None and run.group is not None:
                 reason = self._reason(run, best, rival, chance)
-                median, low, high = run.group.finals[run.position].tolist()
-                final = (median, low, high)
+                final = Final(*run.group.finals[run.position].tolist())
             yield Row(
                 name=run.run.name,
                 path=run.run.path,

@@ -52,9 +52,9 @@ class LongChain:
         """The forecast of each of the settings, in order, for a single curve and queries [1, query]."""
         (observed,) = split(curve)
         start = time.process_time()
-        chain = self._engine.sample(observed, horizon)
-        seconds = time.process_time() - start
         posterior = POSTERIORS[self._prior](observed, horizon)
+        chain = self._engine.sample(posterior)
+        seconds = time.process_time() - start
         for config in self._configs:
             start = time.process_time()
             draws = self._part(chain, config).draws(config.components)

@@ -61,16 +61,15 @@ def score_batch(batch: Batch) -> Result:
     count, horizon = batch.values.shape
     queries = np.broadcast_to(np.arange(batch.cutoff + 1.0, horizon + 1.0), (count, horizon - batch.cutoff))
     truth = batch.values[:, batch.cutoff :]
-    one = (np.arange(count), batch.targets)
-    log_likelihood, pit, seconds, diagnostics = [], [], [], {}
+    scores: list[tuple[Array, Array, float]] = []
+    diagnostics: Result = {}
     for part in forecasts(batch, queries):
         start = time.process_time()
-        log_likelihood.append(part.forecast.log_prob(truth).mean(axis=1))
-        seconds.append(part.seconds + time.process_time() - start)
-        pit.append(part.forecast[one].cdf(truth[one]))
+        own = prior.scores_of(part.forecast, truth, batch.targets)
+        scores.append((*own, part.seconds + time.process_time() - start))
         diagnostics = _tabulated(part.diagnostics)
-    lists = [np.asarray(values).tolist() for values in (log_likelihood, pit, seconds)]
-    return dict(zip(("log_likelihood", "pit", "seconds"), lists, strict=True)) | diagnostics
+    log_likelihood, pit, seconds = (np.stack(column) for column in zip(*scores, strict=True))
+    return {"log_likelihood": log_likelihood, "pit": pit, "seconds": seconds, **diagnostics}
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from epochcast.experiments.prior.tables import (
     lines,
     noise_thirds,
 )
-from epochcast.plots import legend_below, panels
+from epochcast.plots import legend_below, panel_grid, panels
 from epochcast.prior import paper
 
 if TYPE_CHECKING:
@@ -42,15 +42,11 @@ def cost_against_quality(comparison: Comparison, reference: str) -> Figure:
     """Processor time of one curve against the mean log-likelihood, a panel per cutoff."""
     table = lines(comparison, reference)
     cutoffs = comparison.plan.cutoffs
-    columns = min(2, len(cutoffs))
-    rows = -(-len(cutoffs) // columns)
-    figure, axes = panels(rows, columns, 5.2, 3.6)
-    for ax, cutoff in zip(axes.flat, cutoffs, strict=False):
+    figure, axes = panel_grid(len(cutoffs), 2, 5.2, 3.6)
+    for ax, cutoff in zip(axes, cutoffs, strict=True):
         _cost_panel(ax, [row for row in table if row.cutoff == cutoff], comparison.labels)
         ax.set_title(f"{cutoff} % seen", loc="left", fontsize=9)
-    for ax in axes.flat[len(cutoffs) :]:
-        ax.set_visible(False)
-    legend_below(figure, axes.flat[0], 4)
+    legend_below(figure, axes[0], 4)
     return figure
 
 
@@ -60,10 +56,8 @@ def _cost_panel(ax: Axes, rows: Sequence[Line], labels: Sequence[str]) -> None:
         color = _color(row.engine, labels)
         # All engines on the same curves, where there are such; the error then is the curves', not the engines'.
         paired = row.paired_curves >= 2
-        score, error = (
-            (row.paired_controlled, row.paired_controlled_error) if paired else (row.controlled, row.controlled_error)
-        )
-        ax.errorbar(row.seconds, score, error, fmt="o", color=color, markersize=5, label=row.engine if named else None)
+        score = row.paired_controlled if paired else row.controlled
+        ax.errorbar(row.seconds, *score, fmt="o", color=color, markersize=5, label=row.engine if named else None)
     if rows[0].cutoff in PAPER_CUTOFFS:
         place = PAPER_CUTOFFS.index(rows[0].cutoff)
         points = np.array([(seconds, scores[place]) for scores, seconds in PAPER.values()])

@@ -78,6 +78,12 @@ def predict(engine: Engine, values: Array, cutoff: int, queries: Array) -> Distr
     return engine.predict(Question.of(seen_part(values, cutoff), queries, values.shape[1]))
 
 
+def scores_of(distribution: Distribution, truth: Array, targets: NDArray[np.int64]) -> tuple[Array, Array]:
+    """Mean log-likelihood [curve] of the values that came [curve, query], and the cdf of one of each curve's."""
+    one = (np.arange(len(truth)), targets)
+    return distribution.log_prob(truth).mean(axis=1), distribution[one].cdf(truth[one])
+
+
 def cutoff_of(share: float, horizon: int) -> int:
     """How many values a share of the horizon is."""
     cutoff = math.ceil(share * horizon - 1e-9)
@@ -104,9 +110,7 @@ def score(
         part = slice(start, min(start + _CHUNK, count))
         truth = draw.noisy[part, cutoff:]
         distribution = predict(engine, draw.noisy[part], cutoff, np.broadcast_to(ahead, truth.shape))
-        log_likelihood[part] = distribution.log_prob(truth).mean(axis=1)
-        one = (np.arange(len(truth)), target[part])
-        pit[part] = distribution[one].cdf(truth[one])
+        log_likelihood[part], pit[part] = scores_of(distribution, truth, target[part])
         if advance is not None:
             advance(len(truth))
     return Scores(cutoff, log_likelihood, oracle, pit, draw.sigma)
@@ -119,10 +123,8 @@ class Row:
     model: str
     cutoff: int
     curves: int
-    log_likelihood: float
-    log_likelihood_error: float
-    controlled: float
-    controlled_error: float
+    log_likelihood: Estimate
+    controlled: Estimate
     pit_ks: float
     coverage50: float
     coverage80: float
@@ -133,21 +135,14 @@ class Row:
 
 def row(model: str, scores: Scores) -> Row:
     calibration = Calibration.of(scores.pit)
-    mean, error = Estimate.of(scores.log_likelihood)
-    controlled, controlled_error = Estimate.of(scores.controlled)
     return Row(
         model=model,
         cutoff=scores.cutoff,
         curves=len(scores.pit),
-        log_likelihood=mean,
-        log_likelihood_error=error,
-        controlled=controlled,
-        controlled_error=controlled_error,
+        log_likelihood=Estimate.of(scores.log_likelihood),
+        controlled=Estimate.of(scores.controlled),
         pit_ks=calibration.ks,
-        coverage50=calibration.coverage[0.5],
-        coverage80=calibration.coverage[0.8],
-        coverage90=calibration.coverage[0.9],
-        coverage95=calibration.coverage[0.95],
+        **{f"coverage{100 * level:g}": share for level, share in calibration.coverage.items()},
         calibrated=calibration.passes(),
     )
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from epochcast.console import markdown_table
 from epochcast.distributions import Array
 from epochcast.errors import InputError
-from epochcast.experiments.estimate import Estimate
+from epochcast.experiments.estimate import Estimate, flat
 from epochcast.experiments.prior import scores as prior
 from epochcast.experiments.prior.comparison import Comparison, Mask, Scored
 from epochcast.prior import paper
@@ -42,16 +42,12 @@ class Line:
     engine: str
     cutoff: int
     curves: int
-    log_likelihood: float
-    log_likelihood_error: float
-    controlled: float  # with the oracle's control variate
-    controlled_error: float
+    log_likelihood: Estimate
+    controlled: Estimate  # with the oracle's control variate
     paired_curves: int
-    paired_controlled: float
-    paired_controlled_error: float
+    paired_controlled: Estimate
     reference: str
-    difference: float  # to the reference, on the same curves
-    difference_error: float
+    difference: Estimate  # to the reference, on the same curves
     seconds: float  # of processor time for one curve on its own
 
 
@@ -62,31 +58,20 @@ def lines(comparison: Comparison, reference: str) -> list[Line]:
 
 def _line(comparison: Comparison, scored: Scored, reference: str) -> Line:
     known, paired = comparison.complete(scored.contender.label), comparison.paired
-    raw = Estimate.of(scored.log_likelihood[known])
-    controlled = _controlled(comparison, scored)
-    everywhere, together = Estimate.of(controlled[known]), Estimate.of(controlled[paired])
-    gap = Estimate.of(difference(comparison, scored, reference)[paired])
+    controlled = scored.log_likelihood - comparison.oracle(scored.cutoff) + paper.ORACLE_LOG_LIKELIHOOD
     timed = scored.seconds[~np.isnan(scored.seconds)]
     return Line(
         engine=scored.contender.label,
         cutoff=scored.cutoff,
         curves=int(known.sum()),
-        log_likelihood=raw.mean,
-        log_likelihood_error=raw.error,
-        controlled=everywhere.mean,
-        controlled_error=everywhere.error,
+        log_likelihood=Estimate.of(scored.log_likelihood[known]),
+        controlled=Estimate.of(controlled[known]),
         paired_curves=int(paired.sum()),
-        paired_controlled=together.mean,
-        paired_controlled_error=together.error,
+        paired_controlled=Estimate.of(controlled[paired]),
         reference=reference,
-        difference=gap.mean,
-        difference_error=gap.error,
+        difference=Estimate.of(difference(comparison, scored, reference)[paired]),
         seconds=float(timed.mean()) if len(timed) else math.nan,
     )
-
-
-def _controlled(comparison: Comparison, scored: Scored) -> Array:
-    return np.asarray(scored.log_likelihood - comparison.oracle(scored.cutoff) + paper.ORACLE_LOG_LIKELIHOOD)
 
 
 def difference(comparison: Comparison, scored: Scored, reference: str) -> Array:
@@ -103,12 +88,12 @@ def choose_reference(labels: Sequence[str], wanted: str | None = None) -> str:
     return wanted
 
 
-def as_csv(rows: Iterable[Line]) -> str:
+def as_csv(rows: Sequence[Line]) -> str:
     """All lines as CSV text."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, [field.name for field in fields(Line)], lineterminator="\n")
+    writer = csv.DictWriter(text, flat(rows[0]), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(asdict(row) for row in rows)
+    writer.writerows(map(flat, rows))
     return text.getvalue()
 
 
@@ -144,7 +129,7 @@ def _headings(comparison: Comparison) -> list[str]:
 def _quality_table(comparison: Comparison, rows: Sequence[Line]) -> str:
     body = []
     for own in _by_engine(comparison, rows):
-        scores = [str(Estimate(row.controlled, row.controlled_error)) for row in own]
+        scores = [str(row.controlled) for row in own]
         seconds = np.array([row.seconds for row in own])
         cost = f"{np.nanmean(seconds):.3g}" if not np.isnan(seconds).all() else ""
         body.append([own[0].engine, f"{own[0].curves:,}", *scores, cost])
@@ -160,7 +145,7 @@ def _quality_table(comparison: Comparison, rows: Sequence[Line]) -> str:
 
 def _difference_table(comparison: Comparison, rows: Sequence[Line]) -> str:
     body = [
-        [own[0].engine, *(Estimate(row.difference, row.difference_error).signed for row in own)]
+        [own[0].engine, *(row.difference.signed for row in own)]
         for own in _by_engine(comparison, rows)
         if own[0].engine != own[0].reference
     ]

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from rich.box import SIMPLE
 from rich.table import Table
 
 from epochcast.benchmarks import CurveSet
+from epochcast.console import markdown_table, plain_table
 from epochcast.experiments.real.rows import Row
 from epochcast.experiments.real.study import Plan, Scored
 from epochcast.question import Engine
@@ -58,7 +58,7 @@ stopped.
 Cell = Callable[[Row], str]
 _TABLES: tuple[tuple[str, Cell], ...] = (
     ("Log-likelihood, median over curves", lambda row: f"{row.log_likelihood_median:.2f}"),
-    ("Log-likelihood, mean over curves", lambda row: _short(row.log_likelihood)),
+    ("Log-likelihood, mean over curves", lambda row: _short(row.log_likelihood.mean)),
     ("Squared error of the median, mean over curves, x 1000", lambda row: f"{1e3 * row.squared_error_median:.3g}"),
     ("Squared error of the median, median over curves", lambda row: f"{row.squared_error_median_typical:.1e}"),
     ("CRPS, mean over curves, x 1000", lambda row: f"{1e3 * row.crps:.1f}"),
@@ -72,17 +72,15 @@ _TABLES: tuple[tuple[str, Cell], ...] = (
 def tables(rows: Sequence[Row]) -> Iterator[Table]:
     """The rows for a terminal, one table per collection."""
     for (benchmark, paired), own in groupby(rows, key=lambda row: (row.benchmark, row.paired)):
-        table = Table(title=benchmark + ", curves of the samplers" * paired, title_justify="left", box=SIMPLE)
-        table.pad_edge, table.collapse_padding = False, True  # fits a terminal of 80 columns
-        table.add_column("engine", no_wrap=True)
-        for heading in ("seen", "n", "LL mean", "median", "error", "CRPS", "in 90 %", "rank"):
-            table.add_column(heading, justify="right", no_wrap=True)
+        headings = ("engine", "seen", "n", "LL mean", "median", "error", "CRPS", "in 90 %", "rank")
+        table = plain_table(headings, benchmark + ", curves of the samplers" * paired, left=("engine",))
+        table.collapse_padding = True  # fits a terminal of 80 columns
         for row in own:
             table.add_row(
                 row.engine,
                 f"{row.cutoff:.0%}",
                 f"{row.n}",
-                f"{row.log_likelihood:.2f}",
+                f"{row.log_likelihood.mean:.2f}",
                 f"{row.log_likelihood_median:.2f}",
                 f"{row.squared_error_median:.2g}",
                 f"{row.crps:.2g}",
@@ -153,21 +151,21 @@ def _sizes(rows: Sequence[Row]) -> str:
 def _table(rows: Sequence[Row], cell: Cell) -> str:
     """Collections down, engines across, the cutoffs within each cell."""
     engines = list(dict.fromkeys(row.engine for row in rows))
-    lines = ["| | " + " | ".join(engines) + " |", "|---|" + "---|" * len(engines)]
-    for benchmark in dict.fromkeys(row.benchmark for row in rows):
-        cells = [
-            " / ".join(cell(row) for row in rows if (row.benchmark, row.engine) == (benchmark, engine))
-            for engine in engines
-        ]
-        lines.append(f"| {benchmark} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    cells: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        cells.setdefault((row.benchmark, row.engine), []).append(cell(row))
+    lines = [
+        [name, *(" / ".join(cells.get((name, engine), [])) for engine in engines)]
+        for name in dict.fromkeys(row.benchmark for row in rows)
+    ]
+    return markdown_table(["", *engines], lines)
 
 
 def _differences(rows: Sequence[Row]) -> str:
     first = rows[0].engine
     others = [row for row in rows if row.engine != first]
     note = "Mean over the same curves ± its standard error; below zero the other engine is worse."
-    return f"{note}\n\n{_table(others, lambda row: f'{_short(row.difference)} ± {_short(row.difference_error)}')}"
+    return f"{note}\n\n{_table(others, _gap)}"
 
 
 def _losses(rows: Sequence[Row]) -> str:
@@ -182,8 +180,8 @@ def _losses(rows: Sequence[Row]) -> str:
         if row.engine == first or mine is None:
             continue
         reasons = []
-        if row.difference > _CLEAR * row.difference_error:
-            reasons.append(f"mean log-likelihood +{_short(row.difference)} ± {_short(row.difference_error)}")
+        if row.difference.mean > _CLEAR * row.difference.error:
+            reasons.append(f"mean log-likelihood +{_gap(row)}")
         if row.log_likelihood_median > mine.log_likelihood_median:
             reasons.append(
                 f"median log-likelihood {row.log_likelihood_median:.2f} against {mine.log_likelihood_median:.2f}"
@@ -216,6 +214,10 @@ def _cost(scored: Sequence[Scored]) -> str:
         f"## Cost\n\nProcessor time per curve and cutoff, forecasting and scoring together, as a multiple of "
         f"{first}'s, measured when each was computed: {', '.join(ratios)}."
     )
+
+
+def _gap(row: Row) -> str:
+    return f"{_short(row.difference.mean)} ± {_short(row.difference.error)}"
 
 
 def _short(value: float) -> str:

@@ -26,8 +26,7 @@ class Row:
     cutoff: float  # share of the horizon that was seen
     n: int  # curves
     paired: bool  # only the curves that samplers worked on
-    log_likelihood: float
-    log_likelihood_error: float  # standard error of that mean
+    log_likelihood: Estimate
     log_likelihood_median: float  # over curves
     squared_error_median: float  # squared error of the forecast's median, mean over curves
     squared_error_median_typical: float  # the same, median over curves
@@ -36,8 +35,7 @@ class Row:
     pit_ks: float
     rank_log_likelihood: float  # average rank among the engines on the same curves, 1 is best
     rank_squared_error: float
-    difference: float  # log-likelihood minus that of the first engine, mean over the same curves
-    difference_error: float
+    difference: Estimate  # log-likelihood minus that of the first engine, mean over the same curves
 
 
 def rows_of(scored: Sequence[Scored]) -> list[Row]:
@@ -61,13 +59,7 @@ def shared_scores(group: Sequence[Scored]) -> list[CurveScores]:
     shared: Lengths = group[0].scores.rows
     for entry in group[1:]:
         shared = np.intersect1d(shared, entry.scores.rows)
-    return [_only(entry.scores, shared) for entry in group]
-
-
-def _only(scores: CurveScores, rows: Lengths) -> CurveScores:
-    index = np.searchsorted(scores.rows, rows)
-    parts = (scores.log_likelihood, scores.squared_error, scores.crps, scores.inside90, scores.pit)
-    return CurveScores(rows, *(part[index] for part in parts))
+    return [entry.scores[np.searchsorted(entry.scores.rows, shared)] for entry in group]
 
 
 def _ranked(group: Sequence[Scored], paired: bool) -> list[Row]:
@@ -84,16 +76,13 @@ def _ranked(group: Sequence[Scored], paired: bool) -> list[Row]:
 
 
 def _row(entry: Scored, scores: CurveScores, paired: bool, rank: float, error_rank: float, ahead: Array) -> Row:
-    mean, error = Estimate.of(scores.log_likelihood)
-    difference, difference_error = Estimate.of(ahead)
     return Row(
         benchmark=entry.benchmark,
         engine=entry.engine,
         cutoff=entry.share,
         n=len(scores),
         paired=paired,
-        log_likelihood=mean,
-        log_likelihood_error=error,
+        log_likelihood=Estimate.of(scores.log_likelihood),
         log_likelihood_median=float(np.median(scores.log_likelihood)),
         squared_error_median=float(scores.squared_error.mean()),
         squared_error_median_typical=float(np.median(scores.squared_error)),
@@ -102,6 +91,5 @@ def _row(entry: Scored, scores: CurveScores, paired: bool, rank: float, error_ra
         pit_ks=Calibration.of(scores.pit).ks,
         rank_log_likelihood=rank,
         rank_squared_error=error_rank,
-        difference=difference,
-        difference_error=difference_error,
+        difference=Estimate.of(ahead),
     )

@@ -8,7 +8,7 @@ central 90 % interval, and the cdf of one random value (PIT).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -37,10 +37,14 @@ class CurveScores:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def __getitem__(self, index: Lengths) -> CurveScores:
+        """Those of some of the curves."""
+        return CurveScores(*(array[index] for array in vars(self).values()))
+
     @classmethod
     def joined(cls, parts: Sequence[CurveScores]) -> CurveScores:
         """Of all curves together; their rows are those of the parts."""
-        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
+        return cls(*map(np.concatenate, zip(*(vars(part).values() for part in parts), strict=True)))
 
 
 def score(

@@ -6,12 +6,13 @@ curves, so that their scores are paired.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import math
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property, partial
 from typing import Any, Literal
 
@@ -20,13 +21,11 @@ import numpy as np
 from epochcast.benchmarks import CurveSet
 from epochcast.benchmarks.curveset import LONGEST
 from epochcast.curve import Lengths
-from epochcast.distributions import Distribution
 from epochcast.engines import BASELINES
 from epochcast.errors import InputError
 from epochcast.experiments.contenders import Contender, contenders
 from epochcast.experiments.harness import PLAIN, Harness
 from epochcast.experiments.real.scores import SHARES, CurveScores, score
-from epochcast.question import Engine, Question
 from epochcast.sampling.mcmc import ShortChainWarning
 from epochcast.schedule import Schedule
 
@@ -34,7 +33,7 @@ Cut = Literal["chunks", "curves", "tasks"]  # how a collection is cut into parts
 
 _CHUNK = 500  # curves of one item of a fast engine
 _MOST_PAST = 5_000  # curves of other tasks that are told to an engine
-_COLUMNS = ("log_likelihood", "squared_error", "crps", "inside90", "pit")
+_COLUMNS = [field.name for field in fields(CurveScores)]
 
 
 @dataclass(frozen=True)
@@ -108,21 +107,12 @@ class _Item:
         return f"{who}/{self.share:g}/{self.entrant.fingerprint}/{digest.hexdigest()[:16]}"
 
 
-class _OnPaperGrid(Engine):
-    """A sampler of the paper's priors, which are made for steps 1 to 100: longer runs are thinned to that."""
-
-    grid = LONGEST
-
-    def __init__(self, engine: Engine) -> None:
-        self.engine, self.name = engine, engine.name
-
-    def predict(self, question: Question) -> Distribution:
-        return self.engine.predict(question)
-
-
 def score_item(item: _Item) -> dict[str, Any]:
     """Scores of one item as lists, for the harness."""
-    engine = _OnPaperGrid(item.entrant.build()) if item.entrant.sampled else item.entrant.build()
+    engine = item.entrant.build()
+    if item.entrant.sampled:  # the paper's priors are made for steps 1 to 100: longer runs are thinned to that
+        engine = copy.copy(engine)
+        engine.grid = LONGEST
     schedule = Schedule.of(item.entrant.schedule) if item.entrant.schedule else None
     context = None if item.part.past is None else item.part.past.context()
     started = time.process_time()
@@ -130,8 +120,7 @@ def score_item(item: _Item) -> dict[str, Any]:
         # Chains as short as the paper's have rarely converged; the report says so once.
         warnings.simplefilter("ignore", ShortChainWarning)
         scores = score(engine, item.part.curves, item.share, schedule=schedule, context=context, seed=item.seed)
-    columns = {name: getattr(scores, name) for name in _COLUMNS}
-    return {"rows": scores.rows, **columns, "seconds": time.process_time() - started}
+    return {**vars(scores), "seconds": time.process_time() - started}
 
 
 def run(collections: Sequence[CurveSet], plan: Plan, harness: Harness = PLAIN) -> list[Scored]:
@@ -174,14 +163,12 @@ def _parts(curves: CurveSet, plan: Plan, cut: Cut) -> list[_Part]:
 
 def _joined(items: Sequence[_Item], results: Sequence[dict[str, Any]]) -> Scored:
     """One engine on one collection at one cutoff, from its parts."""
-    rows = np.concatenate(
-        [item.part.rows[np.asarray(own["rows"], dtype=np.int64)] for item, own in zip(items, results, strict=True)]
-    )
-    order = np.argsort(rows, kind="stable")
-    columns = {name: np.concatenate([own[name] for own in results])[order] for name in _COLUMNS}
+    parts = [CurveScores(*(np.asarray(own[name]) for name in _COLUMNS)) for own in results]
+    rows = [item.part.rows[part.rows.astype(np.int64)] for item, part in zip(items, parts, strict=True)]
+    whole = replace(CurveScores.joined(parts), rows=np.concatenate(rows))
+    scores = whole[np.argsort(whole.rows, kind="stable")]
     seconds = math.fsum(own["seconds"] for own in results)
     entrant, share = items[0].entrant, items[0].share
-    scores = CurveScores(rows[order], **columns)
     return Scored(items[0].part.curves.name, entrant.label, share, entrant.sampled, scores, seconds)
 
 

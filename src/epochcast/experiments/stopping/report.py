@@ -16,7 +16,7 @@ from epochcast.curve import Array
 from epochcast.experiments.stopping.replay import BASELINE, LEADERS_GO_ON, USUAL_CONFIDENCE, Row
 from epochcast.experiments.stopping.selection import speedup
 from epochcast.experiments.stopping.study import TaskResult
-from epochcast.plots import legend_below, panels
+from epochcast.plots import legend_below, panel_grid
 
 # Rules drawn and shown per task, with their colours.
 _SHOWN = {
@@ -195,16 +195,12 @@ def _draw_all(
     groups: Sequence[tuple[str, Sequence[TaskResult]]], path: Path, most: int, width: float, height: float
 ) -> None:
     """A panel per group, at most so many beside each other."""
-    columns = min(len(groups), most)
-    rows = math.ceil(len(groups) / columns)
-    figure, axes = panels(rows, columns, width, height + 0.4 / rows)
-    for ax, (title, group) in zip(axes.flat, groups, strict=False):
+    figure, axes = panel_grid(len(groups), most, width, height + 0.4 / math.ceil(len(groups) / most))
+    for ax, (title, group) in zip(axes, groups, strict=True):
         _draw(ax, group, title)
-    for spare in axes.flat[len(groups) :]:
-        spare.set_visible(False)
     figure.supxlabel("epochs spent", fontsize=9)
     figure.supylabel("regret", fontsize=9)
-    legend_below(figure, axes[0, 0], len(_SHOWN))
+    legend_below(figure, axes[0], len(_SHOWN))
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
 
