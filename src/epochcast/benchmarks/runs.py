@@ -25,7 +25,7 @@ def read_run_folder(
     skip_bad: bool = False,
     horizon: Horizon = "own",
 ) -> Collection:
-    """The curves of one column; a task is called after the nearest folder that holds several runs.
+    """The curves of one column; a task is called after the nearest folder, or log, that holds several runs.
 
     `monitor` names the column (by default the one that most logs have), `metric` what it measures. `horizon` is where
     runs were planned to end: each at its "own" last step, all of a task at that of its "longest", or at a given step.
@@ -36,9 +36,11 @@ def read_run_folder(
     collector = Collector(path, skip_bad, [Skipped(item.path, "", item.reason) for item in runs.skipped])
     column = monitor or _commonest(path, [name for run in runs for name in run.metrics])
     measured = _measured(column, metric)
+    counts = Counter(run.path for run in runs)
     tasks = _tasks(path, [run.path for run in runs])
     for run, task in zip(runs, tasks, strict=True):
         where = str(run.path.relative_to(path)) if run.path.is_relative_to(path) else str(run.path)
+        where += f", run {run.label}" if counts[run.path] > 1 else ""
         if column not in run.metrics:
             collector.bad(where, f"metric {column!r} is not among {', '.join(sorted(run.metrics)) or 'its columns'}")
             continue
@@ -53,8 +55,10 @@ def read_run_folder(
 
 
 def _tasks(root: Path, paths: Sequence[Path]) -> list[str]:
-    """A name for the task of each log: that of the nearest folder above it which holds several runs."""
-    above = [[folder for folder in path.parents if folder.is_relative_to(root)] for path in paths]
+    """A name for the task of each run: that of its log or the nearest folder above, if that holds several runs."""
+    shared = Counter(paths)
+    places = [(path, *path.parents) if shared[path] > 1 else path.parents for path in paths]
+    above = [[folder for folder in folders if folder.is_relative_to(root)] for folders in places]
     counts = Counter(folder for folders in above for folder in folders)
     found = [next((folder for folder in folders if counts[folder] > 1), root) for folders in above]
     return [folder.resolve().name or "logs" for folder in found]

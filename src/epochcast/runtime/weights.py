@@ -2,13 +2,15 @@
 
 Files are written so that a crash cannot damage them, and read without ever running code from them. The sha256 of a
 shipped file stands in the registry; files of your own carry one in their header, of all that they hold, and one of the
-graph beside them. What does not agree is refused.
+graph beside them. What does not agree is refused. Files from before version 0.2 carry none: a copy of one that ships is
+known by its header and compared with the registry, any other is loaded with a warning.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -30,6 +32,7 @@ GRAPH_DIGEST = "graph_sha256"  # in the header of weights: which graph belongs t
 # The second key tells a header whose first was damaged from that of an older file, which has neither.
 _DIGEST, _DIGEST_OF = "sha256", "sha256_of"
 _LONGEST_SHOWN = 200
+_log = logging.getLogger("epochcast")
 _NAME = re.compile(r"^[a-z0-9][a-z0-9._-]*$")
 
 
@@ -164,13 +167,36 @@ def _own(graph: Path) -> ModelFiles:
     _, header = read_safetensors(weights)
     graphs = [file for file in (graph, *context_graphs(graph)) if file.is_file()]
     found = digest_of(file.read_bytes() for file in graphs)
-    wanted = header.get(GRAPH_DIGEST, found)
-    if found != wanted:
+    wanted = header.get(GRAPH_DIGEST) or _graph_of_copy(weights)
+    if wanted not in (None, found):
         raise WeightsError(
             f"{graph} has sha256 {found[:12]}..., but {weights.name} goes with {wanted[:12]}...: it is damaged, or "
             "another model's; export both again"
         )
     return ModelFiles(graph.stem, graph, weights, {})
+
+
+def _graph_of_copy(weights: Path) -> str | None:
+    """The digest of the graph of weights without a checksum, where they are a copy of some that ship."""
+    head = _head(weights)
+    for name, entry in registry()["models"].items():
+        file = f"{name}.safetensors"
+        if head == _head(FOLDER / file):
+            found, digest = hashlib.sha256(weights.read_bytes()).hexdigest(), entry["sha256"][file]
+            if found != digest:
+                raise WeightsError(
+                    f"{weights} is a damaged copy of the {name} that ships: it has sha256 {found[:12]}..., not "
+                    f"{digest[:12]}...; copy it again from {FOLDER}"
+                )
+            return str(entry["sha256"][f"{name}.onnx"])
+    _log.warning("%s carries no checksum, so that damage to it goes unnoticed; export it again to give it one", weights)
+    return None
+
+
+def _head(file: Path) -> bytes:
+    """The header of a safetensors file: texts, and name, type, shape and place of each array."""
+    with open(file, "rb") as data:
+        return data.read(int.from_bytes(data.read(8), "little"))
 
 
 def _shown(name: str | Path) -> str:
