@@ -5,8 +5,8 @@
     python fuzz/logs.py --start 1234 --mutations 1 --format csv                       # one mutation again
 
 Every mutation is drawn from the seed, its format and its number alone. One line per format; exit code 1 if anything
-escaped. Files with checksums are damaged both as they lie on disk and
-below their checksums, since damage would otherwise hardly ever get past the first of them.
+escaped. Files with checksums are damaged both as they lie on disk and below their checksums, since damage would
+otherwise hardly ever get past the first of them.
 """
 
 from __future__ import annotations
@@ -67,6 +67,11 @@ def csv_log() -> Format:
     rows = [f"{step},{1 - value:.4f},{value},sgd" for step, value in enumerate(values(), start=1)]
     text = "\n".join(["epoch,loss,val_acc,optimizer", *rows, *rows[4:6]]) + "\n"
     return one_file("run.csv", text.encode())
+
+
+def csv_of_runs() -> Format:
+    rows = [f"{run},{step},{value}" for step, value in enumerate(values(), start=1) for run in ("a", "7")]
+    return one_file("runs.csv", "\n".join(["trial_id,epoch,val_acc", *rows]).encode() + b"\n")
 
 
 def jsonl_log() -> Format:
@@ -174,7 +179,7 @@ def field(number: int, data: bytes) -> bytes:
 
 
 FORMATS: dict[str, Callable[[], list[Format]]] = {
-    "csv": lambda: [csv_log()],
+    "csv": lambda: [csv_log(), csv_of_runs()],
     "jsonl": lambda: [jsonl_log()],
     "tensorboard": lambda: [tensorboard_log(below_checksums=below) for below in (False, True)],
     "transformers": lambda: [transformers_log()],

@@ -126,7 +126,8 @@ class TestReading:
         assert all(run.notes == () for run in found)
 
     def test_stream_of_several_runs_gives_the_one_that_is_named(self) -> None:
-        assert read_column(io.StringIO(table()), "val_acc", run="b").values[-1] == pytest.approx(curve(0.7)[9], abs=1e-6)
+        values = read_column(io.StringIO(table()), "val_acc", run="b").values
+        assert values == pytest.approx(curve(0.7)[:10], abs=1e-6)
         with pytest.raises(InputError, match="2 runs, not one"):
             read_column(io.StringIO(table()), "val_acc")
 
@@ -135,7 +136,8 @@ class TestUse:
     def test_forecast_of_a_named_run_is_that_of_its_values(self, sweep: Path) -> None:
         asked = ("--monitor", "val_acc", "--horizon", "50", "--json")
         answer = command("forecast", str(sweep), "--run", "b", *asked).answer
-        alone = command("forecast", ",".join(f"{value:.6f}" for value in curve(0.7)[:10]), "--metric", "accuracy", *asked[2:])
+        values = ",".join(f"{value:.6f}" for value in curve(0.7)[:10])
+        alone = command("forecast", values, "--metric", "accuracy", *asked[2:])
         assert answer["median"] == alone.answer["median"]
         assert math.isclose(answer["median"][-1], 0.7, abs_tol=0.03)
 
@@ -163,4 +165,10 @@ class TestUse:
         (curves,) = load(tmp_path, monitor="val_acc").sets
         assert curves.task_names == ("digits.csv", "letters.csv")
         assert len(curves) == 4
-        np.testing.assert_allclose(np.sort(curves.values[:, -1]), np.sort([curve(0.7)[9], curve(0.9)[9]] * 2), atol=1e-6)
+        ends = [curve(end)[9] for end in (0.7, 0.7, 0.9, 0.9)]
+        np.testing.assert_allclose(np.sort(curves.values[:, -1]), ends, atol=1e-6)
+
+    def test_collection_of_one_table_is_read_as_a_log(self, sweep: Path) -> None:
+        collection = load(sweep, monitor="val_acc")
+        assert (len(collection.sets[0]), collection.sets[0].task_names) == (2, ("sweep.csv",))
+        assert command("evaluate", "real", "--data", str(sweep), "--monitor", "val_acc").code == 0

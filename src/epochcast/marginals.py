@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epochcast.checks import count, generator, is_number, room_for
+from epochcast.checks import count, generator, is_number, room_for, shown
 from epochcast.curve import Array, Curves, floats
 from epochcast.distributions import Distribution
 from epochcast.errors import InputError
@@ -115,7 +115,7 @@ class Marginals:
             True
         """
         if not (is_number(coverage) and 0.0 < coverage < 1.0):
-            raise InputError(f"coverage={coverage} must lie between 0 and 1, both excluded")
+            raise InputError(f"coverage={shown(coverage)} must lie between 0 and 1, both excluded")
         low, high = self._quantiles(np.array([0.5 - coverage / 2, 0.5 + coverage / 2]))
         return low, high
 

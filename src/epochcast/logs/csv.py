@@ -27,6 +27,8 @@ def parse(data: bytes, source: str, *, finished: bool = False, only: Collection[
     number is a number too. With `only`, other columns than those and the steps may hold anything.
     """
     columns = Columns(source)
+    if not data:
+        raise InputError(f"{source} is empty: it has no whole line yet")
     if not finished:
         end = data.rfind(b"\n") + 1
         if end < len(data):

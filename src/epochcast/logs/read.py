@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TextIO, get_args
+from typing import Any, Protocol, TextIO, get_args, runtime_checkable
 
+from epochcast.checks import choices, name_of, path_of
 from epochcast.curve import Array
 from epochcast.errors import InputError
 from epochcast.logs import csv, document, jsonl, limits, mlflow, mlruns, tensorboard, transformers, wandb
@@ -21,6 +22,13 @@ from epochcast.logs.run import Findings, Format, Run, Skipped, list_names, shown
 _HEAD_BYTES = 4096
 _SHORT_ID = 8
 _TRACKERS: tuple[Format, ...] = ("mlflow", "wandb")  # whose users name runs, and may name two alike
+
+
+@runtime_checkable
+class Readable(Protocol):
+    """A text stream."""
+
+    def read(self, size: int, /) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -83,11 +91,12 @@ def read_runs(
         >>> runs[0].name, sorted(runs[0].metrics)
         ('breast_cancer_logistic.csv', ['train_loss', 'val_acc', 'val_loss'])
     """
-    path = Path(path)
+    path, step_column = path_of(path, "path"), _name(step_column, "step_column")
     if kinds is not None:
         warnings.warn("kinds= will go: say formats=", DeprecationWarning, stacklevel=2)
         formats = kinds
-    _check_formats(formats)
+    if formats is not None:
+        choices(formats, "formats", get_args(Format))
     if not limits.is_directory(path):
         log = Log(_format_of_content(path), path.name, (path,))
         return Findings(path, *_read_log(log, _Request(step_column)))
@@ -150,11 +159,14 @@ def read_column(
         >>> read_column(FOLDER / "digits_mlp.csv", "val_acc").steps[:3].tolist()
         [1.0, 2.0, 3.0]
     """
+    column, step_column, run = _name(column, "column"), _name(step_column, "step_column"), _name(run, "run")
     only = None if column is None else [name for name in (column, step_column) if name is not None]
     request = _Request(step_column, only, run)
     if isinstance(source, str) and source == "-":
         source = sys.stdin
-    found = _run_at(Path(source), request) if isinstance(source, (str, os.PathLike)) else _run_in(source, request)
+        if source is None:  # where a process is started without any
+            raise InputError("there is no standard input to read; give the path of a log")
+    found = _run_in(source, request) if isinstance(source, Readable) else _run_at(path_of(source, "source"), request)
     name, series = found.metric(column)
     return Column(name, series.steps, series.values, found)
 
@@ -171,6 +183,8 @@ def _wanted(findings: Findings, name: str | None) -> Run:
     wanted = findings if name is None else _named(findings, name)
     if len(wanted) == 1:
         return wanted[0]
+    if not (findings or findings.skipped):
+        raise InputError(f"{findings.path} holds no logs (CSV, JSON lines, TensorBoard, MLflow, W&B)")
     names = list_names(found.name for found in (wanted or findings))
     reasons = "".join(f"; {skipped.path}: {skipped.reason}" for skipped in findings.skipped[:3])
     if name is not None:
@@ -187,13 +201,17 @@ def _named(findings: Findings, name: str) -> list[Run]:
     ]
 
 
-def _run_in(stream: TextIO, request: _Request) -> Run:
+def _run_in(stream: Readable, request: _Request) -> Run:
     """The run in a text stream. It has come to its end, so its last line is whole."""
     source = str(getattr(stream, "name", "<stream>"))
     try:
         text = stream.read(limits.MAX_BYTES + 1)
     except UnicodeDecodeError as error:
         raise InputError(f"{source} is not text: {error}") from None
+    except (OSError, ValueError) as error:  # of a folder, or of a stream that is closed
+        raise InputError(f"{source} cannot be read: {error}") from None
+    if not isinstance(text, str):
+        raise InputError(f"{source} gives {type(text).__name__}, not text; open it as text, or give its path")
     if len(text) > limits.MAX_BYTES:
         raise limits.too_large(source, "characters", limits.MAX_BYTES)
     data = text.encode("utf-8", errors="surrogatepass")
@@ -319,7 +337,5 @@ def _json(format: Format, data: bytes, source: str) -> Columns:
     return document.history(data, source) or jsonl.parse(data, source)
 
 
-def _check_formats(formats: Collection[Format] | None) -> None:
-    unknown = set(formats or ()) - set(get_args(Format))
-    if unknown:
-        raise InputError(f"formats={sorted(unknown)} is unknown; choose from {', '.join(get_args(Format))}")
+def _name(item: str | None, what: str) -> str | None:
+    return None if item is None else name_of(item, what)

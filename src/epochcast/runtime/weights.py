@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from epochcast.checks import cut
 from epochcast.errors import WeightsError
 
 FOLDER = Path(__file__).parents[1] / "models"
@@ -31,7 +32,6 @@ DEFAULT = "default"
 GRAPH_DIGEST = "graph_sha256"  # in the header of weights: which graph belongs to them
 # The second key tells a header whose first was damaged from that of an older file, which has neither.
 _DIGEST, _DIGEST_OF = "sha256", "sha256_of"
-_LONGEST_SHOWN = 200
 _log = logging.getLogger("epochcast")
 _NAME = re.compile(r"^[a-z0-9][a-z0-9._-]*$")
 
@@ -146,11 +146,11 @@ def find(name: str | Path) -> ModelFiles:
     if isinstance(name, Path) or name.endswith(".onnx"):
         return _own(Path(name))
     if not _NAME.match(name):
-        raise WeightsError(f"model name {_shown(name)!r} must match {_NAME.pattern}")
+        raise WeightsError(f"model name {cut(name)!r} must match {_NAME.pattern}")
     known = registry()
     name = known["default"] if name == DEFAULT else name
     if name not in known["models"]:
-        raise WeightsError(f"model {_shown(name)!r} is unknown; shipped are {', '.join(models())}")
+        raise WeightsError(f"model {cut(name)!r} is unknown; shipped are {', '.join(models())}")
     entry = known["models"][name]
     for file, digest in entry["sha256"].items():
         _check_digest(FOLDER / file, digest)
@@ -159,11 +159,13 @@ def find(name: str | Path) -> ModelFiles:
 
 def _own(graph: Path) -> ModelFiles:
     """A model of one's own; its weights say which graph belongs to them, unless they are older than that."""
+    if not graph.name:
+        raise WeightsError(f"{graph} is a folder; name the .onnx file in it")
     weights = graph.with_suffix(".safetensors")
     for file in (graph, weights):
         if not os.path.isfile(file):  # unlike Path.is_file it answers for names too long for the system, too
-            folder = _shown(graph.parent)
-            raise WeightsError(f"{_shown(file)} does not exist; train a model with: epochcast train --out {folder}")
+            folder = cut(graph.parent)
+            raise WeightsError(f"{cut(file)} does not exist; train a model with: epochcast train --out {folder}")
     _, header = read_safetensors(weights)
     graphs = [file for file in (graph, *context_graphs(graph)) if file.is_file()]
     found = digest_of(file.read_bytes() for file in graphs)
@@ -177,7 +179,7 @@ def _own(graph: Path) -> ModelFiles:
 
 
 def _graph_of_copy(weights: Path) -> str | None:
-    """The digest of the graph of weights without a checksum, where they are a copy of some that ship."""
+    """The digest of the graph of weights without a checksum, where they are a copy of some that ship; None if unknown."""
     head = _head(weights)
     for name, entry in registry()["models"].items():
         file = f"{name}.safetensors"
@@ -188,7 +190,8 @@ def _graph_of_copy(weights: Path) -> str | None:
                     f"{weights} is a damaged copy of the {name} that ships: it has sha256 {found[:12]}..., not "
                     f"{digest[:12]}...; copy it again from {FOLDER}"
                 )
-            return str(entry["sha256"][f"{name}.onnx"])
+            # Graphs name the file of their weights, so that of a renamed copy is another one.
+            return str(entry["sha256"][f"{name}.onnx"]) if weights.name == file else None
     _log.warning("%s carries no checksum, so that damage to it goes unnoticed; export it again to give it one", weights)
     return None
 
@@ -197,12 +200,6 @@ def _head(file: Path) -> bytes:
     """The header of a safetensors file: texts, and name, type, shape and place of each array."""
     with open(file, "rb") as data:
         return data.read(int.from_bytes(data.read(8), "little"))
-
-
-def _shown(name: str | Path) -> str:
-    """A name for an error message, cut where it is too long to read."""
-    text = str(name)
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 @cache  # once per process: a file that ships does not change under a running program
