@@ -179,7 +179,7 @@ def _own(graph: Path) -> ModelFiles:
 
 
 def _graph_of_copy(weights: Path) -> str | None:
-    """The digest of the graph of weights without a checksum, where they are a copy of some that ship; None if unknown."""
+    """The digest of the graph of weights without a checksum, if they are a copy of some that ship."""
     head = _head(weights)
     for name, entry in registry()["models"].items():
         file = f"{name}.safetensors"
