@@ -309,3 +309,10 @@ def test_forecast_of_a_standard_input_that_is_closed_is_refused() -> None:
     ended = subprocess.run(words, preexec_fn=lambda: os.close(0), capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr == "epochcast: there is no standard input to read; give the path of a log\n"
+
+
+def test_numbers_that_begin_with_a_minus_are_told_where_to_go() -> None:
+    asked = ("--metric", "reward", "--horizon", "50")
+    refusal = command("forecast", "-200,-150,-100", *asked).refusal
+    assert "numbers that begin with a minus go last, behind --, as in -- -200,-150,-100" in refusal
+    assert command("forecast", *asked, "--json", "--", "-200,-150,-100").answer["metric"] == "reward"
