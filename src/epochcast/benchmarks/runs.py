@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from epochcast.benchmarks.collection import Collection, Collector, Skipped
-from epochcast.checks import number
+from epochcast.checks import cut, number
 from epochcast.errors import InputError
 from epochcast.logs import read_runs
 from epochcast.metric import Metric, as_metric, metric_names
@@ -72,7 +72,7 @@ def _measured(column: str, metric: Metric | str | None) -> Metric:
         return as_metric(metric)
     if metric_by_name(column) is None:
         raise InputError(
-            f"what {column!r} measures is not known from its name; say it with metric= (--metric), one of "
+            f"what {cut(column)!r} measures is not known from its name; say it with metric= (--metric), one of "
             f"{', '.join(metric_names())}, or name another column with monitor= (--monitor)"
         )
     return Metric.named(column) if column in metric_names() else metric_from(column)

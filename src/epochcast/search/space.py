@@ -138,6 +138,8 @@ def _domains_in(given: Mapping[Any, Any], outside: Path) -> Iterator[tuple[Path,
 def known_scales(space: Mapping[Any, Any], depth: int = 0) -> dict[str, Scale]:
     """On which scales entries live, of a space of another package that may hold anything else beside its domains."""
     scales: dict[str, Scale] = {}
+    if not isinstance(space, Mapping):
+        raise InputError(f"space={shown(space)} must be a mapping of names to domains, as the tuner has it")
     if depth > _MOST_DEPTH:
         return scales
     for name, given in space.items():
