@@ -86,7 +86,7 @@ RATES = [0.1] * 9
 
 @pytest.mark.parametrize("monitor", [None, 3, b"val_acc", ["val_acc"]])
 def test_monitor_that_is_no_name_is_refused_when_the_callback_is_made(monitor: Any) -> None:
-    with pytest.raises(InputError, match="monitor=.* must be a name"):
+    with pytest.raises(InputError, match=r"monitor=.* must be a name"):
         StopperCallback(monitor, "accuracy", horizon=20)
 
 
