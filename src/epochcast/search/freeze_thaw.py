@@ -20,7 +20,7 @@ from epochcast.others import newest_and_largest
 from epochcast.search.chances import Chances
 from epochcast.search.space import SearchSpace, space_of
 from epochcast.search.trained_run import TrainedRun
-from epochcast.stopping.model_name import ModelName
+from epochcast.stopping.model_name import ModelName, forecaster_of
 from epochcast.stopping.state import metric_to_dict
 
 if TYPE_CHECKING:
@@ -111,9 +111,7 @@ class FreezeThaw:
         self.seed = count(seed, "seed", least=0)
         self.every = math.ceil(self.horizon / _PARTS_OF_A_RUN) if every is None else count(every, "every")
         self.first = count(first, "first")
-        if forecaster is not None and not isinstance(forecaster, Forecaster):
-            raise InputError(f"forecaster={forecaster!r} must be a Forecaster, such as Forecaster('real')")
-        self._forecaster = forecaster
+        self._forecaster = None if forecaster is None else forecaster_of(forecaster)
         self._runs: list[TrainedRun] = []
         self._asked = 0  # how often
 
