@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +71,35 @@ def panels(rows: int, columns: int, width: float, height: float, **settings: Any
     for ax in axes.flat:
         ax.spines[["top", "right"]].set_visible(False)
     return figure, axes
+
+
+def draw_grid(
+    titles: Sequence[str],
+    draw: Callable[[Axes, int], None],
+    path: Path,
+    *,
+    most: int,
+    size: tuple[float, float],
+    labels: tuple[str, str],
+    legend: int,
+    dpi: int = 110,
+) -> None:
+    """A picture of one panel for each title, at most so many beside each other, with one legend of so many columns."""
+    columns = min(len(titles), most)
+    rows = math.ceil(len(titles) / columns)
+    figure, axes = panels(rows, columns, size[0], size[1] + 0.4 / rows)
+    for number, (ax, title) in enumerate(zip(axes.flat, titles, strict=False)):
+        draw(ax, number)
+        ax.set_title(title, loc="left", fontsize=8)
+        ax.tick_params(labelsize=7)
+    for spare in axes.flat[len(titles) :]:
+        spare.set_visible(False)
+    for ax in axes[-1]:
+        ax.set_xlabel(labels[0], fontsize=9)
+    figure.supylabel(labels[1], fontsize=9)
+    legend_below(figure, axes[0, 0], legend)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=dpi)
 
 
 def legend_below(figure: Figure, ax: Axes, columns: int) -> None:

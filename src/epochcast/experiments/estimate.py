@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from epochcast.distributions import Array
 
 
@@ -26,3 +28,9 @@ class Estimate(NamedTuple):
     @property
     def signed(self) -> str:
         return "" if math.isnan(self.error) else f"{self.mean:+.3f} ± {self.error:.3f}"
+
+
+def standard_errors(lines: Array) -> Array:
+    """Of the mean of lines [line, point] at each point; nothing is known of a single one, which is told as 0."""
+    count = len(lines)
+    return lines.std(axis=0, ddof=1) / math.sqrt(count) if count > 1 else np.zeros(lines.shape[1])
