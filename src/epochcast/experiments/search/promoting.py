@@ -16,7 +16,7 @@ class Promoting(Search):
     Of the runs that have come to a rung the best third go on to the next one, those of the highest rung first; where no
     run of a rung may, another run is started. From the last rung it is as far as to the horizon.
 
-    It is written anew here, since no search library that can be driven without its own workers promotes runs any more.
+    It is written anew here: the halving of Optuna and Ray Tune stops runs, and Syne Tune's no longer promotes them.
     """
 
     def __init__(
