@@ -24,6 +24,7 @@ os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM
 
 import numpy as np
 import real_curves
+import search_overhead
 import torch
 import watch
 
@@ -239,6 +240,10 @@ def watch_lines() -> list[Line]:
     ]
 
 
+def search_lines() -> list[Line]:
+    return [Line(*row) for row in search_overhead.rows(search_overhead.measure())]
+
+
 def real_curves_lines() -> list[Line]:
     times, memory = real_curves.times_faster_than_mcmc(), real_curves.peak_megabytes()
     return [
@@ -267,6 +272,7 @@ def main() -> None:
         lines += forecast_lines(name)
     lines += stream_lines()
     lines += watch_lines()
+    lines += search_lines()
     lines += real_curves_lines()
     shares = ", ".join(share_of_peak(name) for name in ("lcpfn", "stream"))
     today = datetime.datetime.now(datetime.timezone.utc).date()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from epochcast.distributions import Bars, Distribution, Mixture
+from epochcast.distributions import Bars, Distribution, Mixture, joined
 from epochcast.errors import InputError
 from epochcast.special import softmax
 
@@ -411,3 +411,21 @@ def test_distribution_that_cannot_exist_raises(build: Callable[[], Any], fragmen
     with pytest.raises(InputError) as caught:
         build()
     assert fragment in str(caught.value)
+
+
+def test_mixtures_of_different_widths_are_joined_without_a_change() -> None:
+    rng = np.random.default_rng(0)
+
+    def drawn(count: int, components: int) -> Mixture:
+        shape = (count, 3, components)
+        return Mixture.of(rng.normal(size=shape), rng.normal(size=shape), 0.3 * rng.normal(size=shape))
+
+    narrow, wide = drawn(2, 4), drawn(5, 9)
+    both = joined([narrow, wide])
+    assert both.shape == (7, 3)
+    y = rng.normal(size=(7, 3))
+    for rows, part in ((slice(0, 2), narrow), (slice(2, 7), wide)):
+        np.testing.assert_allclose(both[rows].log_prob(y[rows]), part.log_prob(y[rows]), rtol=1e-12)
+        np.testing.assert_allclose(both[rows].icdf(0.3), part.icdf(0.3), rtol=1e-9)
+        np.testing.assert_allclose(both[rows].variance(), part.variance(), rtol=1e-12)
+    assert both.sample(1_000, rng).shape == (1_000, 7, 3)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
@@ -67,6 +67,11 @@ class Bars:
             raise InputError(f"{len(self.borders)} borders do not fit {self.logits.shape[-1]} bins (at least 3)")
         if not (self.borders[1:] > self.borders[:-1]).all():
             raise InputError("the borders of bins must rise strictly")
+
+    @classmethod
+    def together(cls, parts: Sequence[Bars]) -> Bars:
+        """All of them, which share their borders."""
+        return cls(parts[0].borders, np.concatenate([part.logits for part in parts]))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -211,9 +216,32 @@ class Mixture:
         weights = log_softmax(np.asarray(logits, dtype=np.float64))
         return cls(weights, np.asarray(means, dtype=np.float64), np.asarray(log_scales, dtype=np.float64))
 
+    @classmethod
+    def together(cls, parts: Sequence[Mixture]) -> Mixture:
+        """All of them; runs that are forecast beside others have more components than those that are forecast alone."""
+        most = max(part.means.shape[-1] for part in parts)
+        wide = [part.widened(most) for part in parts]
+        return cls(
+            np.concatenate([part.log_weights for part in wide]),
+            np.concatenate([part.means for part in wide]),
+            np.concatenate([part.log_scales for part in wide]),
+        )
+
     @property
     def shape(self) -> tuple[int, ...]:
         return self.means.shape[:-1]
+
+    def widened(self, components: int) -> Mixture:
+        """The same distributions with so many components: the last of them counts several times, with equal shares."""
+        copies = components - self.means.shape[-1] + 1
+        if copies == 1:
+            return self
+        weights, means, scales = (
+            np.concatenate([array, np.repeat(array[..., -1:], copies - 1, axis=-1)], axis=-1)
+            for array in (self.log_weights, self.means, self.log_scales)
+        )
+        weights[..., -copies:] -= math.log(copies)
+        return Mixture(weights, means, scales)
 
     def __getitem__(self, index: Any) -> Mixture:
         index = _positions(index)
@@ -301,5 +329,4 @@ _Kind = TypeVar("_Kind", Bars, Mixture)
 
 def joined(parts: Sequence[_Kind]) -> _Kind:
     """The distributions of all runs, from those of some each."""
-    by_run = [field.name for field in fields(parts[0]) if field.name != "borders"]
-    return replace(parts[0], **{name: np.concatenate([getattr(part, name) for part in parts]) for name in by_run})
+    return parts[0].together(parts)

@@ -117,10 +117,10 @@ class ContextReader:
     def _known(self, network: Reader, question: Question) -> _Configured:
         """The context of a question as it was read, with configurations."""
         reading = self._reading(network, question)
-        known = self._configured
-        if known is not None and known.reading is reading and known.configs == question.configs:
+        context, count, known = reading.context, len(question), self._configured
+        same = known is not None and known.reading is reading and known.configs == question.configs
+        if known is not None and same and len(known.columns) == count:  # configurations may be none for any number
             return known
-        context, count = reading.context, len(question)
         configs = [*(context.configs or (None,) * len(context)), *(question.configs or (None,) * count)]
         table = columns_of(configs, context.space, learned_from=len(context))
         others = replace(reading.others, columns=table.values[: len(context)], categories=table.categorical)
