@@ -11,6 +11,8 @@ from epochcast.integrations.base import harmless
 from epochcast.search import FreezeThaw, Step
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from epochcast.forecaster import Forecaster
 
 
@@ -152,14 +154,19 @@ class FreezeThawTrials:
     # --- state ---------------------------------------------------------------------------------------------------
 
     def to_json(self) -> str:
-        """The search, and which trial is which run."""
-        return json.dumps({"search": self.search.to_json(), "trials": self._run_of})
+        """The search, which trial is which run, and how many may be started."""
+        most_runs = None if math.isinf(self._most_runs) else self._most_runs
+        return json.dumps({"search": self.search.to_json(), "trials": self._run_of, "most_runs": most_runs})
 
-    def restore(self, text: str, forecaster: Forecaster | None) -> None:
-        """Go on with what `to_json` returned; no worker is there any more."""
+    @classmethod
+    def from_json(cls, text: str, forecaster: Forecaster | None, *, budget: float, workers: float) -> Self:
+        """The trials that `to_json` has written; no worker is there any more."""
         state = json.loads(text)
-        self.search = FreezeThaw.from_json(state["search"], forecaster)
-        self._run_of = dict(state["trials"])
-        self._trial_of = {run: trial for trial, run in self._run_of.items()}
-        self._given = sum(run.newest for run in self.search.runs)
-        self.release()
+        search = FreezeThaw.from_json(state["search"], forecaster)
+        most_runs = math.inf if state["most_runs"] is None else state["most_runs"]
+        trials = cls(search, budget=budget, workers=workers, most_runs=most_runs)
+        trials._run_of = dict(state["trials"])
+        trials._trial_of = {run: trial for trial, run in trials._run_of.items()}
+        trials._given = sum(run.newest for run in search.runs)
+        trials.release()
+        return trials

@@ -160,7 +160,13 @@ class FreezeThawSearcher(Searcher):
 
     def restore(self, checkpoint_path: str) -> None:
         """Go on with a saved search, as `Tuner.restore` does: all its trials are paused."""
-        self.trials.restore(Path(checkpoint_path).read_text(encoding="utf-8"), self._options.get("forecaster"))
+        self._trials = FreezeThawTrials.from_json(
+            Path(checkpoint_path).read_text(encoding="utf-8"),
+            self._options.get("forecaster"),
+            budget=self._budget,
+            workers=self._workers,
+        )
+        self._metric = self.search.metric.name  # Tune does not say it again
         self.restored = set(self.trials.names)
 
 
