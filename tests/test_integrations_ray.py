@@ -13,11 +13,11 @@ import pytest
 
 import epochcast as ec
 from epochcast.errors import ConfigError, InputError
+from tests import local_ray
 from tests.softmax_regression import FAST, GOOD, HOPELESS, accuracies
 
 pytest.importorskip("ray.tune")
 
-import ray
 from ray import tune
 
 from epochcast.integrations.ray_tune import EpochcastScheduler, EpochcastStopper
@@ -82,13 +82,8 @@ def test_stopper_and_scheduler_survive_pickling(forecaster: ec.Forecaster | None
 
 @pytest.fixture(scope="module")
 def _local_ray() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_worker_niceness", "0")  # by default workers wait for all that the machine does otherwise
-        patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        patch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))  # workers unpickle what this module defines
-        ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    with local_ray.node(cpus=1):
         yield
-        ray.shutdown()
 
 
 def train(config: dict[str, float]) -> None:

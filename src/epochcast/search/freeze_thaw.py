@@ -124,8 +124,11 @@ class FreezeThaw:
 
     # --- what workers do -----------------------------------------------------------------------------------------
 
-    def ask(self) -> Step | None:
+    def ask(self, new: bool = True) -> Step | None:
         """What to train next.
+
+        Args:
+            new: Whether another run may be started.
 
         Returns:
             A run, its configuration, and the step up to which to train it; None if all runs are over or being trained,
@@ -133,7 +136,8 @@ class FreezeThaw:
         """
         rng = np.random.default_rng([self.seed, self._asked])  # of its own each time, so that a saved search goes on
         started = [run.config for run in self._runs]
-        news = [TrainedRun(config) for config in self.space.candidates(CANDIDATES, rng, started)]
+        candidates = self.space.candidates(CANDIDATES, rng, started) if new else []
+        news = [TrainedRun(config) for config in candidates]
         known = self._most_promising([run for run in self._runs if not run.over])
         if not (news or any(run.waits for run in known)):
             return None
