@@ -109,6 +109,21 @@ def test_engine_without_context_answers_as_if_it_could_read_none(engine: Engine)
     np.testing.assert_array_equal(engine.predict(with_none).means, engine.predict(bare).means)
 
 
+def test_engine_that_trusts_no_other_runs_answers_as_without_them(tmp_path: Path) -> None:
+    trainer = Trainer(CONFIG)
+    trainer.run(2)
+    network, asked = trainer.objective.network, question(runs_of_a_task(2), 5, [0, 1], [20, 20])
+    distances = []
+    for logit in (3.0, -30.0):
+        network.context.trust.bias.data[:] = logit
+        engine = load_engine(export(trainer, tmp_path / str(logit), "tiny")[1])
+        beside, alone = engine.predict(asked), engine.predict(replace(asked, context=None, configs=()))
+        values = alone.icdf(0.3)
+        distances.append(float(np.abs(beside.log_prob(values) - alone.log_prob(values)).max()))
+    assert distances[0] > 1e-3
+    assert distances[1] < 1e-6
+
+
 def test_engine_order_of_other_runs_does_not_matter(engine: Engine) -> None:
     runs, lengths = runs_of_a_task(3), [20, 9, 20, 20, 4, 20]
     order = [4, 2, 0, 5, 1, 3]

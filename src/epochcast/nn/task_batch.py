@@ -33,6 +33,7 @@ _THINNED_RATE = 0.15  # of runs of a quarter of the tasks: evaluated less often 
 _SHORTER_RATE = 0.5  # of the runs without a schedule of one task in five: planned to be shorter
 _STRANGE_RATE, _HALF_STRANGE_RATE = 0.08, 0.08  # of lessons: all or half of the runs are those of another task
 _EARLY = 0.4  # share of a run that half of the cutoffs lie in
+_UNSEEN = 0.6  # of targets: the first cutoff comes before the first value, where other runs are all there is to know
 
 
 @dataclass(frozen=True)
@@ -186,6 +187,7 @@ def _cutoffs(lengths: Index, rng: np.random.Generator) -> Index:
     """Numbers of values seen [target, cutoff], one from each part of the run, of every second run only early ones."""
     within = np.where(rng.random(len(lengths)) < 0.5, lengths, np.maximum(_EARLY * lengths, 1.0))[:, None]
     share = (np.arange(_CUTOFFS) + rng.random((len(lengths), _CUTOFFS))) / _CUTOFFS
+    share[rng.random(len(lengths)) < _UNSEEN, 0] = 0.0
     return np.minimum((share * within).astype(np.int64), lengths[:, None] - 1)
 
 

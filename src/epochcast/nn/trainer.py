@@ -18,7 +18,6 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from torch import Tensor, distributed
-from torch.nn import Parameter
 
 from epochcast.errors import ConfigError, TrainingError, WeightsError
 from epochcast.nn.batch import Targets, sampler_of
@@ -311,26 +310,12 @@ def _optimizers(config: TrainConfig, objective: Objective) -> list[torch.optim.O
     hidden = [p for name, p in named if config.optimizer == "muon" and p.ndim == 2 and objective.is_hidden(name)]
     inside = {id(p) for p in hidden}
     rest = [p for _, p in named if id(p) not in inside]
-    adam = torch.optim.AdamW(_paced(rest, named, objective), lr=config.adam_rate, betas=(0.9, 0.98), weight_decay=0.0)
-    optimizers: list[torch.optim.Optimizer] = [adam]
-    if hidden:
-        optimizers.append(Muon(_paced(hidden, named, objective), lr=config.muon_rate))
+    adam = torch.optim.AdamW(rest, lr=config.adam_rate, betas=(0.9, 0.98), weight_decay=0.0)
+    optimizers: list[torch.optim.Optimizer] = [adam, Muon(hidden, lr=config.muon_rate)] if hidden else [adam]
     for optimizer in optimizers:
         for group in optimizer.param_groups:
-            group["initial_lr"] = group["lr"] * group["pace"]
+            group["initial_lr"] = group["lr"]
     return optimizers
-
-
-def _paced(
-    chosen: Sequence[Parameter], named: Sequence[tuple[str, Parameter]], objective: Objective
-) -> list[dict[str, Any]]:
-    """Groups of parameters that move at the same pace."""
-    own = {id(p) for p in chosen}
-    paces = {objective.pace(name) for name, p in named if id(p) in own}
-    return [
-        {"params": [p for name, p in named if id(p) in own and objective.pace(name) == pace], "pace": pace}
-        for pace in sorted(paces)
-    ]
 
 
 def _rate_at(step: int, config: TrainConfig) -> float:
