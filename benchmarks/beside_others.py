@@ -1,9 +1,9 @@
 """What other runs cost: a forecast and a streaming update with finished runs in view, against the same without any.
 
-    python benchmarks/beside_others.py
+    python benchmarks/run.py
 
-The other runs have been read before, as in a search, where most of them stay as they were. One core; every figure is
-the median of several rounds in which both sides take turns. Memory is what a fresh process needs for 64 of them.
+The other runs have been read before, as in a search, where most of them stay as they were. Memory is what a fresh
+process needs for 64 of them.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ import numpy as np
 
 import epochcast as ec
 
-SEEN, HORIZON, ROUNDS, REPEATS = 20, 50, 15, 20
+SEEN, HORIZON, REPEATS = 20, 50, 20
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Times as long as without other runs."""
+    """Times as long as something else takes."""
 
-    forecast: dict[int, float]  # by the number of other runs
-    update: float  # with 16
+    forecast: dict[int, float]  # against one without other runs, by the number of those
+    update: float  # with 16, against one without
+    reference: float  # how many forecasts with 16 take as long as the reference
 
 
 def runs(count: int) -> list[ec.Run]:
@@ -33,28 +34,28 @@ def runs(count: int) -> list[ec.Run]:
     return [ec.Run(v, config={"lr": 10.0 ** rng.uniform(-4, -1), "width": int(rng.integers(16, 512))}) for v in values]
 
 
-def measure(ratio: Callable[..., float]) -> Costs:
+def measure(ratio: Callable[..., float], reference: Callable[[], object]) -> Costs:
     """`ratio(slow, fast, repeats)` as in `run.py`."""
     *others, own = runs(65)
     forecaster = ec.Forecaster()
     seen = own.values[:SEEN]
 
-    def forecast(context: list[ec.Run] | None) -> object:
-        config = own.config if context else None
-        return forecaster.forecast(seen, HORIZON, "accuracy", context=context, config=config)
+    def forecast(count: int) -> object:
+        known = {"context": others[:count], "config": own.config} if count else {}
+        return forecaster.forecast(seen, HORIZON, "accuracy", **known)
 
-    def updates(context: list[ec.Run] | None) -> object:
-        config = own.config if context else None
-        stream = forecaster.stream(HORIZON, "accuracy", context=context, config=config)
+    def updates(count: int) -> object:
+        known = {"context": others[:count], "config": own.config} if count else {}
+        stream = forecaster.stream(HORIZON, "accuracy", **known)
         for value in own.values[:-1]:
             answer = stream.update(value)
         return answer
 
-    forecasts = {}
-    for count in (16, 64):
-        some = others[:count]
-        forecasts[count] = ratio(lambda some=some: forecast(some), lambda: forecast(None), (REPEATS, REPEATS))
-    return Costs(forecasts, ratio(lambda: updates(others[:16]), lambda: updates(None), (1, 1)))
+    forecasts = {
+        count: ratio(lambda count=count: forecast(count), lambda: forecast(0), (REPEATS, REPEATS)) for count in (16, 64)
+    }
+    update = ratio(lambda: updates(16), lambda: updates(0), (1, 1))
+    return Costs(forecasts, update, ratio(reference, lambda: forecast(16), (2, REPEATS)))
 
 
 MEMORY = """

@@ -8,6 +8,7 @@
 Runs of a task are split by chance into those in view and those forecast, all normalised by one reference. A cell is a
 collection at a cutoff with so many runs in view; each line shows the mean log-likelihood, what it gained, the share of
 values inside the 90 % interval, and, before the first epoch, the root mean squared error of the mean of the end.
+With `--finished` runs that broke down, or grew beyond 100,000, are neither in view nor forecast.
 The report half (`--half report`) is for the very end; every look at it is to be counted.
 """
 
@@ -21,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from halves import groups, split
+from numpy.typing import NDArray
 from peers.latent_kronecker import LatentKronecker
 
 from epochcast.benchmarks import CurveSet
@@ -34,6 +36,7 @@ SHARES = (0.0, 0.1, 0.2, 0.4, 0.8)
 COUNTS = (1, 4, 16, 64)
 FEWEST = 4  # runs of a task
 QUERIES = 12  # later steps of a run that are scored
+EXPLODED = 1e5
 
 
 @dataclass(frozen=True)
@@ -103,9 +106,18 @@ def _scores(engine: Engine, question: Question, truth: Array) -> list[Score]:
     return [Score(*(float(x) for x in row)) for row in zip(likelihood, inside, error, strict=True)]
 
 
-def tasks(path: Path, half: str) -> Iterator[tuple[str, CurveSet, list[str]]]:
+def finished(curves: CurveSet) -> NDArray[np.bool_]:
+    """Which runs came to their end."""
+    rows = np.arange(len(curves))
+    largest = np.abs(curves.values, where=np.isfinite(curves.values), out=np.zeros_like(curves.values)).max(axis=1)
+    return (curves.step_grid[rows, curves.lengths - 1] >= curves.horizons) & (largest < EXPLODED)
+
+
+def tasks(path: Path, given: argparse.Namespace) -> Iterator[tuple[str, CurveSet, list[str]]]:
     """Tasks of a half, with one reference for all runs of each, and what each run must not see of its like."""
-    for curves, chosen in split(path, half):  # type: ignore[arg-type]
+    for curves, chosen in split(path, given.half):
+        if given.finished:
+            chosen = chosen & finished(curves)
         names = [str(name) for name in arrays_of(path).get("run_names", np.arange(len(curves)))]
         parents = groups(curves, names) if "lr_scheduling" in path.name else [str(i) for i in range(len(curves))]
         for task in np.unique(curves.task[chosen]):
@@ -123,7 +135,7 @@ def compare(
     """Scores [with, without] of every run that was forecast with so many others in view."""
     cells: dict[tuple[int, float], list[tuple[Score, Score]]] = {}
     with_configs = not given.without_configs
-    for number, (_, curves, parents) in enumerate(tasks(path, given.half)):
+    for number, (_, curves, parents) in enumerate(tasks(path, given)):
         rng = np.random.default_rng([given.seed, number])
         order = rng.permutation(len(curves))
         others, targets = (
@@ -167,6 +179,7 @@ def main() -> None:
     parser.add_argument("--model", default="default")
     parser.add_argument("--half", choices=("choose", "report"), default="choose")
     parser.add_argument("--without-configs", action="store_true")
+    parser.add_argument("--finished", action="store_true", help="leave out runs that broke down")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--counts", type=lambda text: [int(part) for part in text.split(",")], default=COUNTS)
     parser.add_argument("--most-targets", type=int, default=40, help="runs of a task that are forecast")
@@ -178,7 +191,7 @@ def main() -> None:
     engine: Engine = LatentKronecker() if given.model == PEER else load_engine(given.model)
     strange = None
     if given.strangers is not None:
-        _, curves, _ = next(tasks(given.strangers, given.half))
+        _, curves, _ = next(tasks(given.strangers, given))
         strange = context_of(curves, np.arange(min(max(COUNTS), len(curves))), False), given.strange_share
     for path in given.collections:
         cells = compare(engine, path, given, strange)

@@ -1,4 +1,8 @@
-"""What the part of a network that reads other runs is trained on; the part that knows a run alone stays as it is."""
+"""What a network that reads other runs is trained on.
+
+The part that knows a run alone stays as it is, or is trained on beside: on runs without any others, which are all that
+moves it. What it makes of runs is then given to the part that reads several of them.
+"""
 
 from __future__ import annotations
 
@@ -62,18 +66,20 @@ class Assembled:
 
 
 class ContextObjective(StreamObjective):
-    """Runs of a task, with others of it in view. Only the weights of the decoder with context are trained."""
+    """Runs of a task, with others of it in view, and `alone` runs that have none: without these, only the weights of
+    the decoder with context are trained."""
 
-    def __init__(self, config: ModelConfig, precision: Precision = "float32") -> None:
-        super().__init__(config, TaskSampler(), 1, precision)  # type: ignore[arg-type]
+    def __init__(self, config: ModelConfig, precision: Precision = "float32", alone: int = 0) -> None:
+        super().__init__(config, TaskSampler(alone), 1, precision)  # type: ignore[arg-type]
         for name, parameter in self.network.named_parameters():
-            parameter.requires_grad = name.startswith("context.")
+            parameter.requires_grad = alone > 0 or name.startswith("context.")
 
     def is_hidden(self, name: str) -> bool:
-        return name.startswith(_HIDDEN)
+        return name.startswith(_HIDDEN) or super().is_hidden(name)
 
     def loss(self, batch: TaskBatch, rng: np.random.Generator) -> Tensor:  # type: ignore[override]
-        return -self.log_prob_of_tasks(batch).mean()
+        beside_others = -self.log_prob_of_tasks(batch).mean()
+        return beside_others if batch.alone is None else beside_others + super().loss(batch.alone, rng)
 
     def log_prob_of_tasks(self, batch: TaskBatch) -> Tensor:
         """Log-density [draw, lesson, row, query] of later values."""

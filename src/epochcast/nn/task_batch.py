@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epochcast.metric import UNTOLD
-from epochcast.nn.batch import RealSampler
+from epochcast.nn.batch import RealSampler, TrainingBatch
 from epochcast.prior import real
 from epochcast.prior.families import Array
 from epochcast.prior.real.task import Task, sample_tasks
@@ -71,12 +71,16 @@ class Lesson:
 class TaskBatch:
     tasks: list[TaskRuns]
     lessons: list[Lesson]
+    alone: TrainingBatch | None = None  # runs without any others
 
 
 class TaskSampler:
     """Draws tasks, and lessons from them; `size` counts lessons."""
 
     reads: ClassVar[frozenset[Input]] = RealSampler.reads | {"context", "config"}
+
+    def __init__(self, alone: int = 0) -> None:
+        self.alone = alone  # runs of a batch that have no others beside them
 
     def __call__(self, size: int, rng: np.random.Generator) -> TaskBatch:
         tasks: list[TaskRuns] = []
@@ -86,7 +90,7 @@ class TaskSampler:
             runs = _LARGE if rng.random() < _LARGE_RATE else _SMALL
             tasks += [_prepared(task, steps, horizon, rng) for task in sample_tasks(2, runs, rng, steps, horizon)]
         lessons = [_lesson(i % len(tasks), tasks, rng) for i in range(size)]
-        return TaskBatch(tasks, lessons)
+        return TaskBatch(tasks, lessons, RealSampler()(self.alone, rng) if self.alone else None)
 
     def validation(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
         return RealSampler().validation(size, rng)

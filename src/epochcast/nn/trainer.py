@@ -51,6 +51,7 @@ class TrainConfig:
     curves: int = 100_000
     batch: int = 32
     shards: int = 1  # independent parts of a batch, spread over the processes
+    alone: int = 0  # with context: runs of a step that have no others beside them; 0 leaves what reads a run alone as it is
     queries: int = 1  # streaming: queried steps per cutoff
     targets: Targets = "antithetic"
     cutoffs: Cutoffs = "curve"
@@ -66,6 +67,8 @@ class TrainConfig:
     def __post_init__(self) -> None:
         if min(self.curves, self.batch, self.shards, self.queries) < 1 or self.horizon < 2:
             raise ConfigError("curves, batch, shards and queries must be at least 1, horizon at least 2")
+        if self.alone < 0:
+            raise ConfigError(f"alone={self.alone} must be a number of runs, at least 0")
         if self.batch % self.shards:
             raise ConfigError(f"batch={self.batch} must be a multiple of shards={self.shards}")
         if self.precision not in ("float32", "bfloat16"):
@@ -277,7 +280,7 @@ class Trainer:
 
 def _objective(config: TrainConfig) -> Objective:
     if config.model.context:
-        return ContextObjective(config.model, config.precision)
+        return ContextObjective(config.model, config.precision, config.alone)
     if config.model.layout == "stream":
         batches = sampler_of(config.prior, config.horizon, config.targets, config.quiet)
         return StreamObjective(config.model, batches, config.queries, config.precision)
