@@ -241,8 +241,8 @@ class StreamEngine(Engine):
         if question is None or question.context is None or self._reader is None:
             raw, *memory = self.session.run(["raw", *memories], feed)
             return asked.read(raw), memory
-        states, *memory = self.session.run(["states", *memories], feed)
-        return asked.read(*self._reader.answer(self, question, asked, states)), memory
+        raw, states, *memory = self.session.run(["raw", "states", *memories], feed)
+        return asked.read(raw, self._reader.answer(self, question, asked, states)), memory
 
     def read_finished(self, question: Question, shares: Array) -> tuple[DecoderInputs, Mixture, NDArray[np.float32]]:
         """Runs read at every cutoff [run, 1 + value]: what was asked at shares of what is left, answers and states."""
