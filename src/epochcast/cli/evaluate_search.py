@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from epochcast.cli.evaluate import SkipBadOption, read_collections
-from epochcast.cli.metric import NOTHING_SAID, MetricOptions, takes_metric
-from epochcast.cli.options import JsonOption, ModelOption, horizon_of_logs
+from epochcast.cli.metric import NOTHING_SAID, MetricOptions
+from epochcast.cli.options import JsonOption, ModelOption, horizon_of_logs, takes_groups
 from epochcast.console import as_json as json_text
 from epochcast.console import make_folder, progress, words
 
 
-@takes_metric
+@takes_groups
 def evaluate_search(
     data: Annotated[
         list[str] | None,

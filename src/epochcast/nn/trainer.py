@@ -51,7 +51,7 @@ class TrainConfig:
     curves: int = 100_000
     batch: int = 32
     shards: int = 1  # independent parts of a batch, spread over the processes
-    alone: int = 0  # with context: runs of a step that have no others beside them; 0 leaves what reads a run alone as it is
+    alone: int = 0  # with context: runs of a step without any others; if 0, what reads a run alone stays as it is
     queries: int = 1  # streaming: queried steps per cutoff
     targets: Targets = "antithetic"
     cutoffs: Cutoffs = "curve"
