@@ -38,7 +38,7 @@ def test_version_is_that_of_the_package() -> None:
 def test_step_column_is_told_by_a_note(table: str) -> None:
     result = command("forecast", table, "--monitor", "val_acc", "--horizon", "50", "--json")
     assert "note: steps are counted by column 'epoch'" in result.err
-    assert result.answer["step_column"] == "epoch"
+    assert (result.answer["monitor"], result.answer["step_column"]) == ("val_acc", "epoch")
     assert result.answer["steps"][0] == 7
 
 
@@ -174,10 +174,11 @@ def test_metric_below_its_bound_names_the_way_out() -> None:
     assert "below the lower hard bound 0 of nll; for other bounds make a Metric of your own (--minimize" in result.err
 
 
-def test_watch_takes_the_kind_from_the_name_of_the_metric(tmp_path: Path) -> None:
+def test_watch_takes_what_is_measured_from_the_name_in_the_logs(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("epoch,val_acc\n1,0.5\n2,0.6\n3,0.65\n")
     result = command("watch", str(tmp_path), "--metric", "val_acc", "--horizon", "9", "--once", "--json")
-    assert result.answer["kind"] == "accuracy"
+    assert (result.answer["monitor"], result.answer["metric"]) == ("val_acc", "accuracy")
+    assert result.answer["kind"] == "accuracy"  # for one version
     refused = command("watch", str(tmp_path), "--metric", "flux", "--horizon", "9", "--once")
     assert "what 'flux' measures is not known from its name; give --metric" in refused.err
 

@@ -13,12 +13,16 @@ from epochcast.metric import SHARE, Metric
 _OPPOSITE = {"accuracy": "error", "error": "accuracy"}
 
 
+def contradiction(curves: Curves, metric: Metric) -> str | None:
+    """What to say of values that hardly fit their metric, which was probably declared wrongly; None where they do."""
+    return _against_the_direction(curves, metric) or _shares_as_percentages(curves, metric)
+
+
 def warn_on_contradiction(curves: Curves, metric: Metric) -> None:
-    """Warn once when values hardly fit their metric: it was probably declared wrongly."""
-    for sentence in (_against_the_direction(curves, metric), _shares_as_percentages(curves, metric)):
-        if sentence is not None:
-            warnings.warn(sentence, StrongContradictionWarning, stacklevel=3)
-            return
+    """Tell whoever called the caller."""
+    sentence = contradiction(curves, metric)
+    if sentence is not None:
+        warnings.warn(sentence, StrongContradictionWarning, stacklevel=3)
 
 
 def _against_the_direction(curves: Curves, metric: Metric) -> str | None:

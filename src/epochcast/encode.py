@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epochcast.checks import horizon_of, shown
-from epochcast.contradiction import warn_on_contradiction
 from epochcast.curve import (
     Array,
     Curves,
@@ -129,7 +128,6 @@ def encode(
     for planned in seen.horizons:
         if planned not in (None, horizon):
             raise InputError(f"horizon={horizon:g} is not horizon={planned} of the Run; a call has one horizon for all")
-    warn_on_contradiction(seen.curves, metric)
     steps, notes = _steps_asked(seen.curves, int(horizon), at)
     asked = np.where(np.isnan(steps), float(horizon), steps)
     question, normalizer, left = normalised(seen, metric, asked, horizon, schedule, others)

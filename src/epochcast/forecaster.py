@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epochcast.checks import MOST_THREADS, count, horizon_of, number
+from epochcast.contradiction import warn_on_contradiction
 from epochcast.curve import Array, Missing
 from epochcast.encode import Others, RunsLike, Seen, check_untrained, encode, notes_of_untrained, seen_of
 from epochcast.engines import load_engine, model_name
@@ -49,8 +50,7 @@ class Forecaster:
     def __init__(
         self, model: str | Path = "default", *, threads: int = 1, schedule: ScheduleLike | None = None
     ) -> None:
-        self.engine: Engine = load_engine(model, count(threads, "threads", most=MOST_THREADS))
-        self._prepare(schedule)
+        self._prepare(load_engine(model, count(threads, "threads", most=MOST_THREADS)), schedule)
 
     @classmethod
     def around(cls, engine: Engine, schedule: ScheduleLike | None = None) -> Forecaster:
@@ -72,8 +72,7 @@ class Forecaster:
             'last-value'
         """
         forecaster = cls.__new__(cls)
-        forecaster.engine = engine
-        forecaster._prepare(schedule)
+        forecaster._prepare(engine, schedule)
         return forecaster
 
     def with_schedule(self, schedule: ScheduleLike | None) -> Forecaster:
@@ -98,11 +97,12 @@ class Forecaster:
         other._newest = self._newest
         return other
 
-    def _prepare(self, schedule: ScheduleLike | None) -> None:
+    def _prepare(self, engine: Engine, schedule: ScheduleLike | None) -> None:
+        self.engine = engine
         self._newest: list[Others] = []  # the newest other runs, or none; shared by forecasters of one engine
         self.schedule: Schedule | None = None if schedule is None else Schedule.of(schedule)
         if self.schedule is not None:
-            check_reads(self.engine, "schedule", self.schedule.name)
+            check_reads(engine, "schedule", self.schedule.name)
 
     @property
     def name(self) -> str:
@@ -112,12 +112,10 @@ class Forecaster:
     def __getstate__(self) -> dict[str, Any]:
         # Searches save themselves with all they hold. A loaded network cannot be pickled, but its files have a name.
         source = self.engine.source
-        return {"engine": self.engine if source is None else source, "schedule": self.schedule}
+        return {"source": source, "engine": None if source else self.engine, "schedule": self.schedule}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        engine = state["engine"]
-        self.engine = engine if isinstance(engine, Engine) else engine.load()
-        self.schedule, self._newest = state["schedule"], []
+        self._prepare(state["engine"] or state["source"].load(), state["schedule"])
 
     def forecast(
         self,
@@ -175,7 +173,9 @@ class Forecaster:
         metric = as_metric(metric)
         seen = seen_of(values, steps, metric, missing=missing, untrained=untrained, config=config)
         others = self._others(context, horizon, metric, config, space, missing)
-        return self.forecast_seen(seen, horizon, metric, at=at, others=others)
+        forecast = self.forecast_seen(seen, horizon, metric, at=at, others=others)
+        warn_on_contradiction(seen.curves, metric)
+        return forecast
 
     def _others(
         self,
@@ -337,12 +337,14 @@ class Stream:
         forecast = self._forecaster.forecast_seen(
             seen, self.horizon, self.metric, predictor=self._predictor, others=self._others
         )
+        warn_on_contradiction(seen.curves, self.metric)
         self._steps, self._values = steps, values
         return forecast
 
 
 @cache
-def _shared(model: str | Path) -> Forecaster:
+def shared(model: str | Path = "default") -> Forecaster:
+    """A model that is loaded once for all who ask."""
     return Forecaster(model)
 
 
@@ -392,6 +394,6 @@ def forecast(
         >>> bool(low < f.final.median() < high)
         True
     """
-    forecaster = _shared(model_name(model)).with_schedule(schedule)
-    known: dict[str, Any] = {"context": context, "config": config, "space": space}
-    return forecaster.forecast(values, horizon, metric, steps, missing=missing, untrained=untrained, at=at, **known)
+    known: dict[str, Any] = {"untrained": untrained, "at": at, "context": context, "config": config, "space": space}
+    forecaster = shared(model_name(model)).with_schedule(schedule)
+    return forecaster.forecast(values, horizon, metric, steps, missing=missing, **known)

@@ -132,7 +132,8 @@ def _answer(result: Forecast, among: Among, notes: list[str], best: float | None
     answer, series = result.to_dict(), among.series
     return {
         **answer,
-        "column": series.name,
+        "monitor": series.name,
+        "column": series.name,  # its former name
         "step_column": series.run.step_name,
         "notes": [*notes, *answer["notes"]],
         **({} if among.others is None else {"context": others_read(result)}),

@@ -89,12 +89,15 @@ def _text(data: bytes) -> str:
 
 def _check_tables(path: Path, store: sqlite3.Connection) -> None:
     for table, needed in _NEEDED.items():
-        # A view of that name could run a query without end.
-        found = store.execute("SELECT type FROM sqlite_master WHERE name = ?", (table,)).fetchone()
-        columns = {row[1] for row in store.execute(f"PRAGMA table_info({table})")}
-        if found != ("table",) or not needed <= columns:
-            missing = ", ".join(sorted(needed - columns)) or "no such table"
-            raise InputError(f"{path} is not a store of MLflow: table {table} lacks {missing}")
+        missing = needed - _columns(store, table)
+        if missing:
+            raise InputError(f"{path} is not a store of MLflow: table {table} lacks {', '.join(sorted(missing))}")
+
+
+def _columns(store: sqlite3.Connection, table: str) -> set[str]:
+    """The columns of a table, none of anything else: a view of that name could run a query without end."""
+    found = store.execute("SELECT type FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+    return {row[1] for row in store.execute(f"PRAGMA table_info({table})")} if found == ("table",) else set()
 
 
 def _check_whole(path: Path, store: sqlite3.Connection) -> None:
@@ -118,9 +121,7 @@ def _run_names(path: Path, store: sqlite3.Connection) -> dict[str, str]:
 
 def _params(store: sqlite3.Connection) -> dict[str, dict[str, str]]:
     """The parameters of each run, by its id; none where the store keeps none that can be read."""
-    found = store.execute("SELECT type FROM sqlite_master WHERE name = 'params'").fetchone()
-    columns = {row[1] for row in store.execute("PRAGMA table_info(params)")}
-    if found != ("table",) or not columns >= {"run_uuid", "key", "value"}:
+    if not _columns(store, "params") >= {"run_uuid", "key", "value"}:
         return {}
     params: dict[str, dict[str, str]] = {}
     for run_id, name, value in store.execute(_PARAMS, (limits.MAX_ROWS,)):

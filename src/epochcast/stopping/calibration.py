@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from epochcast.checks import count, finite, horizon_of, not_negative, number, share
 from epochcast.curve import Array, Curves, Lengths, Mask
 from epochcast.encode import RunsLike, Seen, normalised, seen_of
-from epochcast.errors import InputError, StrongContradictionWarning
+from epochcast.errors import InputError
 from epochcast.forecast import Forecast
 from epochcast.forecaster import Forecaster
 from epochcast.metric import Metric, as_metric
@@ -220,11 +220,7 @@ def forecasts(forecaster: Forecaster, runs: FinishedRuns, cutoffs: Sequence[int]
         yield from _at_one_scale(forecaster, runs, cutoffs)
         return
     for cutoff in sorted(cutoffs):
-        with warnings.catch_warnings():
-            # Whether a run moves against its metric is for those to hear who watch it.
-            warnings.simplefilter("ignore", StrongContradictionWarning)
-            forecast = forecaster.forecast_seen(runs.seen(cutoff), runs.horizon, runs.metric)
-        yield cutoff, forecast
+        yield cutoff, forecaster.forecast_seen(runs.seen(cutoff), runs.horizon, runs.metric)
 
 
 def longest_read(engine: Engine, horizon: int) -> int:

@@ -9,11 +9,11 @@ from typing import Any
 
 from epochcast.checks import shown
 from epochcast.errors import ConfigError, InputError
-from epochcast.forecaster import Forecaster
+from epochcast.forecaster import Forecaster, shared
 from epochcast.runtime.weights import models, registry, shipped_digest
 from epochcast.schedule import FORMS
 
-log = logging.getLogger("epochcast")
+_log = logging.getLogger("epochcast")
 
 
 @dataclass(frozen=True)
@@ -54,18 +54,17 @@ class ModelName:
         if not (self.ships and told and self.name in models()):
             raise ConfigError(f"the saved stopper forecasts with {self}, which does not ship; pass forecaster=")
         try:
-            return _shipped(self.name, self.sha256, self.schedule)
+            forecaster = shared(self.name).with_schedule(self.schedule)
         except InputError as error:
             raise ConfigError(f"the saved stopper forecasts with {self}: {error}") from None
+        if self.sha256 not in (None, shipped_digest(self.name)):
+            _tell_of_other_weights(self.name)
+        return forecaster
 
 
-@cache
-def _shipped(name: str, sha256: str | None, schedule: str | None) -> Forecaster:
-    """A shipped model, loaded once for all stoppers; that the weights have changed since is told once, too."""
-    forecaster = Forecaster(name, schedule=schedule)
-    if sha256 is not None and sha256 != shipped_digest(name):
-        log.warning("%s has other weights than when the stopper was saved; its forecasts may differ", name)
-    return forecaster
+@cache  # once
+def _tell_of_other_weights(name: str) -> None:
+    _log.warning("%s has other weights than when the stopper was saved; its forecasts may differ", name)
 
 
 def model_name_of(data: Any, version: int) -> ModelName:

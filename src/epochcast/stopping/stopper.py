@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from numpy.typing import ArrayLike
 
 from epochcast.checks import count, flag, number, shown
+from epochcast.contradiction import warn_on_contradiction
 from epochcast.encode import Others, RunsLike, seen_of
 from epochcast.errors import ConfigError, EpochcastError, InputError
 from epochcast.forecast import Forecast
-from epochcast.forecaster import Forecaster, Stream
+from epochcast.forecaster import Forecaster, Stream, shared
 from epochcast.metric import Metric, as_metric
 from epochcast.others import others_of
 from epochcast.schedule import ScheduleLike
@@ -198,7 +198,7 @@ class Stopper(Search):
     def forecaster(self) -> Forecaster:
         """What forecasts the runs; the default model is loaded when it is first needed."""
         if self._forecaster is None:
-            self._forecaster = _default()
+            self._forecaster = shared()
         return self._forecaster
 
     def set_schedule(self, schedule: ScheduleLike | None) -> None:
@@ -280,6 +280,7 @@ class Stopper(Search):
         if self._reads_anew:
             seen = seen_of(self._values, self._steps, self.metric, config=self._config)
             self._forecast = self.forecaster.forecast_seen(seen, self.horizon, self.metric, **known)
+            warn_on_contradiction(seen.curves, self.metric)
         else:
             if self._stream is None:
                 self._stream = Stream(self.forecaster, self.horizon, self.metric, config=self._config, **known)
@@ -367,12 +368,6 @@ class Stopper(Search):
         self.guarantee = None if given is None else guarantee_of(given)
         self._config = config_of(state.get("config"))
         self._earlier = Earlier.from_list(state.get("earlier", []), self.horizon, self.metric)
-
-
-@cache
-def _default() -> Forecaster:
-    """The default model, loaded once for all stoppers."""
-    return Forecaster()
 
 
 def _shares(cutoffs: Sequence[float], check_every: int) -> list[float]:

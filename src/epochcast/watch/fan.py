@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 
 from epochcast.curve import Array
 from epochcast.encode import Others, seen_of
-from epochcast.errors import EpochcastError, StrongContradictionWarning
+from epochcast.errors import EpochcastError
 from epochcast.forecast import Forecast
 from epochcast.forecaster import Forecaster
 from epochcast.metric import Metric
@@ -71,8 +70,7 @@ def forecast_of(
         return None
     at = steps_ahead(float(line.steps[-1]), horizon) if at is None else at
     try:
-        with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):  # checked below
-            warnings.simplefilter("ignore", StrongContradictionWarning)
+        with np.errstate(over="ignore", invalid="ignore"):  # checked below
             seen = seen_of(Run(line.values, line.steps, config), None, metric)
             forecast = forecaster.forecast_seen(seen, horizon, metric, at=at, others=others)
             usable = bool(np.isfinite(forecast.quantile([0.5 - max(BANDS) / 2, 0.5 + max(BANDS) / 2])).all())

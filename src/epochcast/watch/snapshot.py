@@ -117,8 +117,9 @@ class Snapshot:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
         return {
-            "metric": self.monitor,
-            "kind": self.metric.name,
+            "monitor": self.monitor,
+            "metric": self.metric.name,
+            "kind": self.metric.name,  # the former name of "metric", which was that of "monitor"
             "horizon": self.horizon,
             "best": self.best,
             "runs": [row.to_dict() for row in self.rows],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from epochcast.contradiction import warn_on_contradiction
+from epochcast.contradiction import contradiction
 from epochcast.curve import Array
 from epochcast.encode import Others, seen_of
-from epochcast.errors import InputError, StrongContradictionWarning
+from epochcast.errors import InputError
 from epochcast.forecast import Forecast
 from epochcast.logs import Run, Series
 from epochcast.metric import Metric
@@ -61,10 +60,7 @@ class Watched:
         except InputError as error:
             watched.error = str(error)
             return watched
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", StrongContradictionWarning)
-            warn_on_contradiction(curves, metric)
-        watched.contradicts = bool(caught)
+        watched.contradicts = contradiction(curves, metric) is not None
         return watched
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import groupby
@@ -15,7 +14,7 @@ import numpy as np
 from epochcast.checks import count, finite, flag, name_of, number
 from epochcast.curve import Array, Curves, check_horizon
 from epochcast.encode import Others, seen_of
-from epochcast.errors import EpochcastError, InputError, StrongContradictionWarning
+from epochcast.errors import EpochcastError, InputError
 from epochcast.forecaster import Forecaster
 from epochcast.logs import Findings
 from epochcast.logs import Run as LoggedRun
@@ -178,8 +177,7 @@ class Watcher:
         assert self._recollection is not None
         predictor = self._recollection.about([run.key for run in runs])
         try:
-            with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):  # checked below
-                warnings.simplefilter("ignore", StrongContradictionWarning)  # it was noted when the run was read
+            with np.errstate(over="ignore", invalid="ignore"):  # checked below
                 seen = seen_of(values, steps, self.metric)
                 forecast = forecaster.forecast_seen(
                     seen, self.horizon, self.metric, at=at, predictor=predictor, others=others

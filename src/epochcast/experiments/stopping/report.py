@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -115,29 +115,24 @@ def summary_table(results: Sequence[TaskResult]) -> str:
     return _summary_table(summaries(results))
 
 
+_COLUMNS: tuple[tuple[str, Callable[[Summary], str]], ...] = (
+    ("benchmark", lambda item: item.benchmark),
+    ("rule", lambda item: item.rule),
+    ("confidence", lambda item: _number(item.confidence, "g")),
+    ("tasks", lambda item: str(item.tasks)),
+    ("speed-up, mean", lambda item: f"{item.speedup:.2f}x"),
+    ("least", lambda item: f"{item.least:.2f}x"),
+    ("most", lambda item: f"{item.most:.2f}x"),
+    ("tasks below 1x", lambda item: str(item.slower)),
+    ("of the average regret", lambda item: f"{item.of_averages:.2f}x"),
+    ("wrong of stopped", lambda item: _number(item.false_stop_rate, ".2%")),
+    ("wrong of all", lambda item: f"{item.false_stop_share:.2%}"),
+    ("forecasts, s per search", lambda item: f"{item.overhead:.1f}" if item.overhead else ""),
+)
+
+
 def _summary_table(items: Sequence[Summary]) -> str:
-    heading = (
-        *("benchmark", "rule", "confidence", "tasks", "speed-up, mean", "least", "most", "tasks below 1x"),
-        *("of the average regret", "wrong of stopped", "wrong of all", "forecasts, s per search"),
-    )
-    lines = [
-        (
-            item.benchmark,
-            item.rule,
-            _number(item.confidence, "g"),
-            str(item.tasks),
-            f"{item.speedup:.2f}x",
-            f"{item.least:.2f}x",
-            f"{item.most:.2f}x",
-            str(item.slower),
-            f"{item.of_averages:.2f}x",
-            _number(item.false_stop_rate, ".2%"),
-            f"{item.false_stop_share:.2%}",
-            f"{item.overhead:.1f}" if item.overhead else "",
-        )
-        for item in items
-    ]
-    return markdown_table(heading, lines)
+    return markdown_table([name for name, _ in _COLUMNS], [[cell(item) for _, cell in _COLUMNS] for item in items])
 
 
 def task_table(group: Sequence[TaskResult]) -> str:
