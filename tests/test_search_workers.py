@@ -8,6 +8,8 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
+import pytest
+
 from epochcast.search import FreezeThaw, Step
 from tests import checkpointed_training as training
 from tests.softmax_regression import accuracies
@@ -80,6 +82,7 @@ class Team:
 
 
 def test_search_goes_on_when_a_worker_is_killed_and_only_an_unfinished_epoch_is_trained_twice(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")  # for the digits
     runs = [{"rate": rate} for rate in (1.0, 0.1, 0.01)]
     search = search_of(Blind(), runs, first=3, every=5)
     team = Team(search, tmp_path)
