@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import math
 import os
 import pickle
@@ -137,10 +138,13 @@ def train(config: dict[str, Any]) -> None:
             if epoch == 2 and befalls("killed", log.path, config):
                 os.kill(os.getpid(), signal.SIGKILL)
             reported = math.nan if epoch == 2 and befalls("nan", log.path, config) else value
+            shown = {"val_acc": reported, "node": ray.get_runtime_context().get_node_id()}
+            if "no checkpoints" in config.get("faults", ()):
+                tune.report(shown)
+                continue
             with tempfile.TemporaryDirectory() as written:
                 training.save(Path(written), epoch, weights)
-                place = ray.get_runtime_context().get_node_id()
-                tune.report({"val_acc": reported, "node": place}, checkpoint=tune.Checkpoint.from_directory(written))
+                tune.report(shown, checkpoint=tune.Checkpoint.from_directory(written))
 
 
 def befalls(what: str, log: Path, config: dict[str, Any]) -> bool:
@@ -149,7 +153,12 @@ def befalls(what: str, log: Path, config: dict[str, Any]) -> bool:
 
 
 def tuner(
-    path: Path, search: FreezeThawSearcher, callbacks: list[tune.Callback] | None = None, **entries: Any
+    path: Path,
+    search: FreezeThawSearcher,
+    callbacks: list[tune.Callback] | None = None,
+    samples: int = -1,
+    workers: int | None = 2,
+    **entries: Any,
 ) -> tune.Tuner:
     return tune.Tuner(
         train,
@@ -159,8 +168,8 @@ def tuner(
             mode="max",
             search_alg=search,
             scheduler=FreezeThawScheduler(search),
-            num_samples=-1,
-            max_concurrent_trials=2,
+            num_samples=samples,
+            max_concurrent_trials=workers,
             reuse_actors=True,
         ),
         run_config=tune.RunConfig(
@@ -223,6 +232,22 @@ def test_search_with_a_killed_worker_and_a_trial_that_reports_nan_goes_on(tmp_pa
     assert [run.newest for run in broken] == [1]  # its second value is no number
     assert [run.values for run in search.search.runs] == uninterrupted(search)
     assert sum(run.newest for run in search.search.runs) >= 28
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+@pytest.mark.usefixtures("cluster")
+def test_search_without_budget_workers_or_checkpoints_ends_when_all_its_trials_are_at_the_horizon(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    search = FreezeThawSearcher(horizon=EPOCHS, every=5, first=2)
+    with caplog.at_level(logging.WARNING, "epochcast"):
+        results = tuner(tmp_path, search, samples=3, workers=None, faults=["no checkpoints"]).fit()
+    assert [trial.metrics["training_iteration"] for trial in results] == [EPOCHS] * 3
+    assert [run.values for run in search.search.runs] == uninterrupted(search)
+    log = training.Log(tmp_path / "log")
+    again = [record.message for record in caplog.records if "has no checkpoint and begins anew" in record.message]
+    assert len(again) == sum(log.epochs()[name, 1] - 1 for name in search.trials.names) >= 1
 
 
 class CtrlC(tune.Callback):

@@ -194,6 +194,7 @@ def test_search_pauses_trials_and_resumes_them_from_their_checkpoints(
     assert len(search.trials.names) == len(search.search.runs)  # what is gone on with is the same trial
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # Syne Tune's own
 def test_search_with_a_killed_process_and_a_trial_that_reports_nan_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -210,6 +211,7 @@ def test_search_with_a_killed_process_and_a_trial_that_reports_nan_goes_on(
     assert sum(run.newest for run in search.search.runs) >= 12
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # Syne Tune's own
 def test_search_that_is_loaded_goes_on_with_its_paused_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("killed", "nan"):
