@@ -22,7 +22,7 @@ from sklearn.neural_network import MLPClassifier
 from epochcast.integrations.ray_freeze_thaw import FreezeThawScheduler, FreezeThawSearcher
 
 EPOCHS = 20
-BUDGET = 120  # epochs in all
+BUDGET = 100  # epochs in all
 WORKERS = 2
 SPACE = {"rate": tune.loguniform(1e-5, 0.1), "units": tune.lograndint(8, 64)}
 

@@ -27,7 +27,7 @@ from syne_tune.config_space import lograndint, loguniform
 from epochcast.integrations.syne_tune_freeze_thaw import FreezeThawScheduler
 
 EPOCHS = 20
-BUDGET = 80  # epochs in all
+BUDGET = 60  # epochs in all
 WORKERS = 2
 SPACE = {"rate": loguniform(1e-5, 0.1), "units": lograndint(8, 64)}
 

@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Timer
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -30,7 +30,7 @@ from ray import tune
 from epochcast.integrations.ray_freeze_thaw import FreezeThawScheduler, FreezeThawSearcher
 
 EPOCHS = 10
-EVERY, PAUSE = 3, 0.4  # on the cluster: the epochs of a step, and seconds that an epoch takes at least
+EVERY, PAUSE = 3, 0.5  # on the cluster: the epochs of a step, and seconds that an epoch takes at least
 SPACE = {"rate": tune.loguniform(1e-4, 1.0)}
 
 
@@ -285,8 +285,8 @@ def test_restored_search_goes_on_with_its_paused_trials(tmp_path: Path) -> None:
 class KillNode(tune.Callback):
     """Kills a node in the middle of an epoch that a trial trains there."""
 
-    def __init__(self, cluster: Any, node: Any) -> None:
-        self.cluster, self.node = cluster, node
+    def __init__(self, cluster: Any, node: Any, log: training.Log) -> None:
+        self.cluster, self.node, self.log = cluster, node, log
         self.results = 0
         self.unfinished: tuple[str, int] | None = None  # the trial and its epoch
 
@@ -295,9 +295,11 @@ class KillNode(tune.Callback):
         goes_on = result["training_iteration"] % EVERY != 0
         if self.unfinished is None and self.results > 6 and goes_on and result["node"] == self.node.node_id:
             self.unfinished = trial.trial_id, result["training_iteration"] + 1
-            Timer(PAUSE / 2, self._kill, [result["pid"]]).start()
+            Thread(target=self._kill, args=[self.unfinished, result["pid"]]).start()
 
-    def _kill(self, process: int) -> None:
+    def _kill(self, unfinished: tuple[str, int], process: int) -> None:
+        while unfinished not in self.log.epochs():
+            time.sleep(0.01)
         os.kill(process, signal.SIGKILL)  # Ray would leave it a moment
         self.cluster.remove_node(self.node, allow_graceful=False)
 
@@ -308,12 +310,12 @@ class KillNode(tune.Callback):
 @pytest.mark.filterwarnings("ignore")  # Ray's own
 def test_search_on_a_cluster_that_loses_a_node_loses_only_an_unfinished_epoch(cluster: Any, tmp_path: Path) -> None:
     search = FreezeThawSearcher(horizon=EPOCHS, budget=24, first=4, every=EVERY)
-    kill = KillNode(cluster, next(iter(cluster.worker_nodes)))
+    log = training.Log(tmp_path / "log")
+    kill = KillNode(cluster, next(iter(cluster.worker_nodes)), log)
     try:
         results = tuner(tmp_path, search, callbacks=[kill], pause=PAUSE).fit()
     finally:
         local_ray.add_node(cluster)  # for the tests that come after
-    log = training.Log(tmp_path / "log")
     assert kill.unfinished is not None
     assert [key for key, times in log.epochs().items() if times > 1] == [kill.unfinished]
     assert [run.values for run in search.search.runs] == uninterrupted(search)

@@ -210,6 +210,17 @@ def test_metric_without_a_limit_is_searched() -> None:
     assert len(play(search, 20)) == 20
 
 
+def test_search_that_may_start_no_more_runs_goes_on_with_those_that_it_has() -> None:
+    search = search_of(first=8)
+    assert search.ask(new=False) is None
+    started = {step.run for step in play(search, 3)}
+    for _ in range(20):
+        step = search.ask(new=False)
+        assert step is not None
+        assert step.run in started
+        train(search, step)
+
+
 # --- many workers, and what befalls them --------------------------------------------------------------------------
 
 

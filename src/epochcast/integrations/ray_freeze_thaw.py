@@ -141,7 +141,7 @@ class FreezeThawSearcher(Searcher):
         return Verdict.GO_ON if seen is None else self.trials.tell(trial_id, *seen)
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """The scheduler has told it."""
+        """Nothing: the scheduler has told it, if there is one."""
         if not self.is_scheduled:
             raise ConfigError("nothing pauses the trials; give TuneConfig(scheduler=FreezeThawScheduler(search))")
 
