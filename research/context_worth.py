@@ -7,7 +7,7 @@
 
 Runs of a task are split by chance into those in view and those forecast, all normalised by one reference. A cell is a
 collection at a cutoff with so many runs in view; each line shows the mean log-likelihood, what it gained, the share of
-values inside the 90 % interval, and, before the first epoch, the root mean squared error of the mean of the end.
+values inside the 90 % interval, and, before the first epoch, the root mean squared error of the median of the end.
 With `--finished` runs that broke down, or grew beyond 100,000, are neither in view nor forecast.
 The report half (`--half report`) is for the very end; every look at it is to be counted.
 """
@@ -45,7 +45,7 @@ class Score:
 
     likelihood: float
     inside: float
-    end_error: float  # squared, of the mean at the last step: the point forecast that such an error asks for
+    end_error: float  # squared, of the median at the last step
 
 
 def known_configs(curves: CurveSet, rows: Lengths) -> tuple[dict[str, float] | None, ...]:
@@ -102,7 +102,7 @@ def _scores(engine: Engine, question: Question, truth: Array) -> list[Score]:
     answer: Any = engine.predict(question)
     likelihood = answer.log_prob(truth).mean(axis=1)
     inside = (np.abs(answer.cdf(truth) - 0.5) <= 0.45).mean(axis=1)
-    error = (answer.mean() - truth)[:, -1] ** 2
+    error = (answer.icdf(0.5) - truth)[:, -1] ** 2
     return [Score(*(float(x) for x in row)) for row in zip(likelihood, inside, error, strict=True)]
 
 

@@ -44,14 +44,14 @@ def run(search: EpochcastScheduler, number: int, rate: float, nan_at: int | None
 
 
 def test_scheduler_stops_the_hopeless_and_keeps_the_best() -> None:
-    search = scheduler()
+    search = scheduler(confidence=0.9)
     assert run(search, 0, GOOD) == EPOCHS
     assert run(search, 1, HOPELESS) < EPOCHS / 2
     assert run(search, 2, FAST) == EPOCHS
 
 
 def test_scheduler_trial_of_nan_is_stopped_and_the_search_goes_on() -> None:
-    search = scheduler()
+    search = scheduler(confidence=0.9)
     assert run(search, 0, FAST, nan_at=3) == 3
     assert run(search, 1, FAST) == EPOCHS
     assert run(search, 2, HOPELESS) < EPOCHS / 2

@@ -18,8 +18,8 @@ pytestmark = pytest.mark.skipif(
 @pytest.mark.parametrize(
     ("seen", "least"),
     [
-        pytest.param(2, 0.25, marks=pytest.mark.xfail(strict=True, reason="10 %")),
-        pytest.param(4, 0.50, marks=pytest.mark.xfail(strict=True, reason="37 %")),
+        pytest.param(2, 0.25, marks=pytest.mark.xfail(strict=True, reason="23 %")),
+        pytest.param(4, 0.50, marks=pytest.mark.xfail(strict=True, reason="39 %")),
     ],
 )
 def test_twin_of_the_winner_that_is_ahead_at_every_step_has_a_chance(seen: int, least: float) -> None:
