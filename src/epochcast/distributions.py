@@ -244,7 +244,7 @@ class Mixture:
         return Mixture(log_weights, means, log_scales)._quantiles(levels).reshape(shape)
 
     def _quantiles(self, q: Array) -> Array:
-        """One quantile per position [position]: Newton steps on log-odds, or smaller brackets where they do not halve."""
+        """One quantile per position [position]: Newton steps on log-odds, or smaller brackets where they fail."""
         # A quantile of a mixture lies between the smallest and the largest quantile of its components.
         ends = self.means + np.exp(self.log_scales) * ndtri(q)[:, None]
         low, high = ends.min(axis=-1), ends.max(axis=-1)
@@ -281,7 +281,7 @@ class Mixture:
         """Error of the log-odds of the cdf at y, and the step to cancel it: infinite or NaN where the cdf is flat."""
         z = self._standardise(y)
         weights = np.exp(self.log_weights)
-        # Each tail by its own sum: one minus the other would lose the small one. The large one of a component loses none.
+        # Each tail by its own sum: one minus the other would lose the small one. Of a component the large one loses none.
         small = ndtr(-np.abs(z))
         large = 1.0 - small
         below = (weights * np.where(z < 0.0, small, large)).sum(axis=-1)
