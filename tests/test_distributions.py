@@ -415,7 +415,7 @@ def test_distribution_that_cannot_exist_raises(build: Callable[[], Any], fragmen
 
 @pytest.mark.parametrize("place", [0.3679, 0.36790704081025521])
 def test_quantiles_of_a_mixture_with_a_narrow_component_take_few_steps(monkeypatch, place):
-    """As networks see a run that does not move; bisection takes up to 42 steps to find the component and settle in it."""
+    """As networks see a run that stays; bisection takes up to 42 steps to find the component and to settle in it."""
     means, scales = np.array([0.3678, 0.3685, place, 0.5]), np.array([6e-3, 1e-3, 3e-7, 0.4])
     mixture = Mixture.of(np.log([1e-3, 2e-2, 0.978, 1e-3]), means, np.log(scales))
     asked = []
