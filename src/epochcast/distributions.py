@@ -257,17 +257,17 @@ class Mixture:
             error, step = self[left]._newton_step(now, target[left])
             low[left] = np.where(error < 0, now, low[left])
             high[left] = np.where(error > 0, now, high[left])
-            proposal = now - step
-            settled = (np.abs(error) <= 1e-11) | (proposal == now)  # the step is finer than floats are
+            proposal, width = now - step, high[left] - low[left]
+            finest = 1e-15 * np.maximum(np.abs(now), 1e-3)
             trusted = (proposal > low[left]) & (proposal < high[left]) & (np.abs(step) <= reach[left] / 2)
+            settled = (np.abs(error) <= 1e-11) | (proposal == now) | (np.where(trusted, np.abs(step), width) <= finest)
             lost = np.flatnonzero(~trusted)
             proposal[lost] = self[left[lost]]._between(low[left[lost]], high[left[lost]])
-            reach[left] = np.abs(proposal - now)
-            moving = ~settled & (reach[left] > 1e-15 * np.maximum(np.abs(now), 1e-3))
-            left = left[moving]
+            reach[left] = np.where(trusted, np.abs(step), width)
+            left = left[~settled]
             if len(left) == 0:
                 break
-            y[left] = proposal[moving]
+            y[left] = proposal[~settled]
         return y
 
     def _between(self, low: Array, high: Array) -> Array:
