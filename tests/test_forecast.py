@@ -516,7 +516,7 @@ def test_sample_of_many_draws_is_that_of_one_call_after_the_other():
         (lambda f: ec.forecast([0.5], 9, "accuracy", schedule="cosine" + "," * 5_000), "is unknown"),
         (lambda f: ec.forecast([0.5], 9, "accuracy", missing="x" * 5_000), r"missing='x*\.\.\.x*' is unknown"),
         (lambda f: ec.forecast([0.5], 9, "accuracy", context=[[[1], [2, [3]]]]), "values"),
-        (lambda f: ec.forecast(endless_list(), 9, "accuracy"), "are no numbers, nor lists of them"),
+        (lambda f: ec.forecast(endless_list(), 9, "accuracy"), "are no numbers, nor lists of them|is not a number"),
         (lambda f: ec.forecast([0.5], 9, "accuracy", model=Path("/")), "/ is a folder"),
         (lambda f: f.interval("x" * 5_000), r"coverage='x*\.\.\.x*'"),
         (lambda f: ec.Metric.named(None), "metric=None must be a name"),

@@ -64,7 +64,8 @@ def load(
     if _is_of_logs(path, metric) if os.path.isdir(path) else _is_log(path):
         return read_logs(path, monitor, metric=metric, skip_bad=skip_bad, horizon=horizon)
     if not isinstance(horizon, str):
-        raise InputError(f"horizon={shown(horizon)} is for logs; the runs of {path} have horizons of their own")
+        way_out = f"the runs of {path} have horizons of their own"
+        raise InputError(f"horizon={shown(horizon)} is for a folder of logs, or one log; {way_out}")
     if os.path.isdir(path):
         return _folder(path, monitor, skip_bad)
     if not os.path.isfile(path):
