@@ -14,7 +14,7 @@ from epochcast.distributions import Mixture
 from epochcast.engines import load_engine
 from epochcast.errors import InputError
 from epochcast.metric import LOSS, SHARE, UNTOLD
-from epochcast.question import Context, Engine, Input, Question, Recollection, answer, check, on_grid
+from epochcast.question import Context, Engine, Input, Question, RunCache, answer, check, on_grid
 from epochcast.schedule import Schedule
 
 ENGINES = ("real", "stream", "lcpfn", "mcmc-pp", "mcmc-op", "exact", "last-value", "power-law", "empirical-gp")
@@ -237,7 +237,7 @@ def test_engine_that_remembers_nothing_serves_one_run_many_and_paths_itself() ->
     assert engine.for_one_run() is engine
     assert engine.for_paths() is engine
     many = engine.for_many_runs(most_bytes=0)
-    assert type(many) is Recollection
+    assert type(many) is RunCache
     assert many.about(["a", "b"]) is engine
     many.forget_all_but(["a"])
 

@@ -21,8 +21,8 @@ from epochcast.watch.table import _number
 from epochcast.web.csv_table import csv_of
 from epochcast.web.feed import Feed, run_id
 from epochcast.web.page import whole_page
+from epochcast.web.payload import rounded, sparkline
 from epochcast.web.report import check_report, report_of
-from epochcast.web.wording import rounded, sparkline
 from tests.command_line import command
 from tests.logged_runs import HORIZON, append, curve, write
 from tests.served_page import Served, words
@@ -34,9 +34,9 @@ pytest.importorskip("httpx2", reason="needs the test client of starlette")
 from starlette.testclient import TestClient
 
 from epochcast.web.app import App
-from epochcast.web.desk import Desk
-from epochcast.web.guard import Door, host_of
-from epochcast.web.looker import Looker
+from epochcast.web.guard import Access, host_of
+from epochcast.web.refresher import Refresher
+from epochcast.web.run_queries import RunQueries
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 TOKEN = "a-token-of-some-length"
@@ -54,12 +54,12 @@ def runs(tmp_path: Path) -> Path:
 class Site:
     """The application over a watcher, without a server."""
 
-    def __init__(self, root: Path, door: Door | None = None, **options: Any) -> None:
+    def __init__(self, root: Path, access: Access | None = None, **options: Any) -> None:
         self.watcher = Watcher(root, "val_acc", "accuracy", HORIZON, **options)
         self.feed = Feed()
-        self.desk = Desk(self.feed, self.watcher.forecaster)
-        self.door = door or Door("127.0.0.1", 8421, None)
-        app = App(self.feed, self.desk, lambda: False).guarded(self.door)
+        self.queries = RunQueries(self.feed, self.watcher.forecaster)
+        self.access = access or Access("127.0.0.1", 8421, None)
+        app = App(self.feed, self.queries, lambda: False).guarded(self.access)
         self.client = TestClient(app, base_url="http://127.0.0.1:8421", follow_redirects=False)
 
     def look(self) -> None:
@@ -123,7 +123,7 @@ def test_changes_tell_progress_and_trouble(site: Site) -> None:
     assert (site.changes(version)["trouble"], site.changes(version)["progress"]) == (None, None)
 
 
-def test_closeup_fans_and_reach_answer_of_runs_by_id(site: Site) -> None:
+def test_details_fans_and_reach_answer_of_runs_by_id(site: Site) -> None:
     leader = site.id_of("leader")
     found = site.client.get(f"/api/runs/{leader}").json()
     assert (found["run"], found["config"], found["step"]) == ("leader", {"lr": 0.1}, 30.0)
@@ -138,14 +138,14 @@ def test_closeup_fans_and_reach_answer_of_runs_by_id(site: Site) -> None:
 
 def test_desk_asks_a_model_of_its_own_which_answers_the_same(site: Site) -> None:
     leader = site.id_of("leader")
-    assert site.desk.forecaster.engine is not site.watcher.forecaster.engine
-    found = site.desk.closeup(leader)
+    assert site.queries.forecaster.engine is not site.watcher.forecaster.engine
+    found = site.queries.details(leader)
     assert found is not None
     row = next(row for row in site.changes()["rows"] if row["id"] == leader)
     assert found["fan"]["median"][-1] == pytest.approx(row["end"][0], abs=1e-4)
 
 
-def test_closeup_is_made_anew_when_the_run_or_its_rival_changes(site: Site, runs: Path) -> None:
+def test_details_are_made_anew_when_the_run_or_its_rival_changes(site: Site, runs: Path) -> None:
     leader = site.id_of("leader")
     before = site.client.get(f"/api/runs/{leader}").json()
     append(runs / "leader" / "log.csv", 31, 0.91)
@@ -219,7 +219,7 @@ def test_report_is_one_file_that_names_no_other(runs: Path) -> None:
     assert HOSTILE not in page
     data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])  # type: ignore[index]
     assert {row["name"] for row in data["changes"]["rows"]} == {"leader", "lost", HOSTILE}
-    assert set(data["closeups"]) == {row["id"] for row in data["changes"]["rows"]}
+    assert set(data["details"]) == {row["id"] for row in data["changes"]["rows"]}
     assert str(runs) not in page
 
 
@@ -228,7 +228,7 @@ def test_report_gives_pages_to_the_best_runs_only_where_there_are_many(runs: Pat
     snapshot = watcher.refresh()
     page = report_of(watcher, snapshot, lambda *_: None, most_pages=1)
     data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])  # type: ignore[index]
-    assert list(data["closeups"]) == [run_id(snapshot.rows[0])]
+    assert list(data["details"]) == [run_id(snapshot.rows[0])]
 
 
 def test_whole_page_data_cannot_end_its_element() -> None:
@@ -320,7 +320,7 @@ def test_answers_forbid_what_the_page_does_not_need(site: Site) -> None:
 
 @pytest.fixture
 def locked(runs: Path) -> Site:
-    site = Site(runs, Door("0.0.0.0", 8421, TOKEN))
+    site = Site(runs, Access("0.0.0.0", 8421, TOKEN))
     site.look()
     return site
 
@@ -369,12 +369,12 @@ def test_host_of_a_header() -> None:
 # --- the thread that looks ---------------------------------------------------------------------------------------
 
 
-def test_looker_follows_a_growing_run_and_survives_a_folder_that_goes_away(tmp_path: Path) -> None:
+def test_refresher_follows_a_growing_run_and_survives_a_folder_that_goes_away(tmp_path: Path) -> None:
     folder = tmp_path / "runs"
     path = write(folder / "run.csv", curve(0.6, 5))
     feed = Feed()
-    looker = Looker(Watcher(folder, "val_acc", "accuracy", HORIZON), feed, 0.05)
-    looker.start()
+    refresher = Refresher(Watcher(folder, "val_acc", "accuracy", HORIZON), feed, 0.05)
+    refresher.start()
 
     def wait_for(reached: Any) -> None:
         deadline = time.monotonic() + 30
@@ -389,22 +389,22 @@ def test_looker_follows_a_growing_run_and_survives_a_folder_that_goes_away(tmp_p
     wait_for(lambda found: found["trouble"] or found["head"]["problem"])
     (tmp_path / "away").rename(folder)
     wait_for(lambda found: found["rows"] and not found["trouble"] and not found["head"]["problem"])
-    assert looker.error is None
-    looker.stop()
+    assert refresher.error is None
+    refresher.stop()
 
 
-def test_looker_breaks_off_a_look_when_it_is_stopped(tmp_path: Path) -> None:
+def test_refresher_breaks_off_a_look_when_it_is_stopped(tmp_path: Path) -> None:
     for number in range(300):
         write(tmp_path / f"run{number:03}.csv", curve(0.5, 3 + number % 20))
     watcher = Watcher(tmp_path, "val_acc", "accuracy", HORIZON)
-    looker = Looker(watcher, Feed(), 10.0)
-    looker.start()
+    refresher = Refresher(watcher, Feed(), 10.0)
+    refresher.start()
     deadline = time.monotonic() + 30
     while watcher.logs.files_read < 20 and time.monotonic() < deadline:
         time.sleep(0.001)
-    looker.stop()
-    assert not looker.alive
-    assert looker.error is None
+    refresher.stop()
+    assert not refresher.alive
+    assert refresher.error is None
     assert watcher.runs_forecast < 300
 
 

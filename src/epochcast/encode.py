@@ -66,8 +66,8 @@ class Others:
         """The soft bounds that they share with runs that have these values before training [run]."""
         if untrained is None and metric in self._bounds:
             return self._bounds[metric]
-        told, told_of_others = (np.empty(0) if known is None else known for known in (untrained, self.seen.untrained))
-        bounds = task_bounds(metric, self.seen.curves, told, told_of_others)
+        own, of_others = (np.empty(0) if known is None else known for known in (untrained, self.seen.untrained))
+        bounds = task_bounds(metric, self.seen.curves, own, of_others)
         if untrained is None:
             self._bounds[metric] = bounds
         return bounds

@@ -136,19 +136,19 @@ class Normalizer:
         return (0.0, 1.0) if self.metric.transform else self.metric.hard
 
 
-def task_bounds(metric: Metric, others: Curves, told: Array, told_of_others: Array) -> Bounds:
+def task_bounds(metric: Metric, others: Curves, untrained: Array, untrained_of_others: Array) -> Bounds:
     """Soft bounds that all runs of a task share, found so that they stay while new values of a run come in.
 
     Those of the metric, where it has them. For a loss they reach from the best value possible to the untrained
-    model's: the median of what was `told` of the runs asked about or else of the others, or else of the first values
-    of the others. Where no value is the best possible they hold the values of the others, but for runs that have
-    left the range of most.
+    model's: the median of the values before training, of the runs asked about or else of the others, or else of the
+    first values of the others. Where no value is the best possible they hold the values of the others, but for runs
+    that have left the range of most.
     """
     if metric.soft is not None or not metric.transform:
         return metric.soft or UNIT_INTERVAL
     if not math.isfinite(metric.best):
         return _around_most(others)
-    known = [array[np.isfinite(array)] for array in (told, told_of_others, others.values[:, 0])]
+    known = [array[np.isfinite(array)] for array in (untrained, untrained_of_others, others.values[:, 0])]
     low, high = _bounds_up_to(metric, np.asarray(np.median(next(array for array in known if len(array)))))
     return float(low), float(high)
 

@@ -39,10 +39,11 @@ def others_of(
     if len(chosen) < len(seen.curves):
         notes = (*notes, f"{len(seen.curves)} other runs are more than the {MOST_RUNS} that are read: {_RULE}")
         seen = _some(seen, chosen)
-    last, told = seen.curves.last_step, np.array([planned or np.nan for planned in seen.horizons])
-    if len(told):
-        _check_horizons(last, told)
-    horizons = np.where(np.isnan(told), np.maximum(horizon, last), told) if len(told) else np.maximum(horizon, last)
+    last, planned = seen.curves.last_step, np.array([horizon or np.nan for horizon in seen.horizons])
+    horizons = np.maximum(horizon, last)
+    if len(planned):
+        _check_horizons(last, planned)
+        horizons = np.where(np.isnan(planned), horizons, planned)
     return Others(seen, horizons, as_space(space), notes)
 
 
@@ -142,11 +143,11 @@ def _fault(run: Run, place: str, metric: Metric, missing: Missing) -> str | None
     return None if seen.curves.lengths[0] >= FEWEST_VALUES else _TOO_FEW
 
 
-def _check_horizons(last: NDArray[np.float64], told: NDArray[np.float64]) -> None:
-    late = last > told
+def _check_horizons(last: NDArray[np.float64], planned: NDArray[np.float64]) -> None:
+    late = last > planned
     if late.any():
         run = int(np.argmax(late))
-        raise InputError(f"a run of the context was seen up to step {last[run]:g}, past its horizon={told[run]:g}")
+        raise InputError(f"a run of the context was seen up to step {last[run]:g}, past its horizon={planned[run]:g}")
 
 
 def _nothing() -> Seen:

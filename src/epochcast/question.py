@@ -152,9 +152,9 @@ class Engine(ABC):
         """The same for many copies of one run that go on differently: the first question is about the copies."""
         return self
 
-    def for_many_runs(self, most_bytes: int) -> Recollection:
-        """The same for many runs that grow, of which up to `most_bytes` are kept in mind."""
-        return Recollection(self)
+    def for_many_runs(self, most_bytes: int) -> RunCache:
+        """The same for many runs that grow, of which up to `most_bytes` are kept in memory."""
+        return RunCache(self)
 
     def at_cutoffs(self, question: Question, cutoffs: Collection[int]) -> Iterator[tuple[int, Distribution]]:
         """Forecasts of finished runs on steps 1, 2, 3, ... after some of their values, fewest first.
@@ -169,8 +169,8 @@ class Engine(ABC):
             yield cutoff, self.predict(replace(question, runs=seen, steps=ahead))
 
 
-class Recollection:
-    """An engine for runs that are known by a key each and grow from question to question; this one forgets them all."""
+class RunCache:
+    """An engine for runs that are known by a key each and grow from question to question; this one keeps nothing."""
 
     batch: int = 64  # runs of about one length that are best asked about at once
 

@@ -32,7 +32,7 @@ ConfigOption = Annotated[
 
 
 @dataclass(frozen=True)
-class Among:
+class RunInContext:
     """A run to forecast, among other runs and with a configuration, where these were given."""
 
     series: Column
@@ -44,7 +44,7 @@ class Among:
     @classmethod
     def of(
         cls, series: Column, context: Sequence[str] | None, config: Sequence[str] | None, step_column: str | None
-    ) -> Among:
+    ) -> RunInContext:
         beside = config_beside(series.run) if context is not None and series.run.path.exists() else None
         given = None if config is None else {**(beside or {}), **_entries(config)}
         others, notes = (None, []) if context is None else _others(context, series, step_column)

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from epochcast.cli import options
-from epochcast.cli.context import Among, ConfigOption, ContextOption
+from epochcast.cli.context import ConfigOption, ContextOption, RunInContext
 from epochcast.cli.metric import MetricOptions, monitored, reading
 from epochcast.cli.terminal import fan_chart
 from epochcast.console import as_json as json_text
@@ -63,7 +63,7 @@ def forecast(
     series = _checked(_read(source, monitor, step_column, run, either), source, cutoff)
     measured = said.measured(metric, series.name)
     slow = model in SAMPLERS
-    among = Among.of(series, context, config, step_column)
+    among = RunInContext.of(series, context, config, step_column)
     with progress(f"sampling with {model}") if slow else nullcontext():
         forecaster = Forecaster(model, schedule=schedule)
         seen = {"missing": missing, "untrained": untrained, **among.known(cutoff)}
@@ -128,7 +128,7 @@ def _notes_on_steps(series: Column) -> list[str]:
     return ["no column counts the steps, so values belong to steps 1, 2, 3, ...; --step-column names one"]
 
 
-def _answer(result: Forecast, among: Among, notes: list[str], best: float | None) -> dict[str, object]:
+def _answer(result: Forecast, among: RunInContext, notes: list[str], best: float | None) -> dict[str, object]:
     answer, series = result.to_dict(), among.series
     return {
         **answer,

@@ -32,7 +32,7 @@ def watch(
     no_open: Annotated[bool, typer.Option("--no-open", help="do not open a browser")] = False,
 ) -> None:
     """Watch all runs below a directory: where each will end, and whether it can still win."""
-    from epochcast.runtime.recall import MOST_BYTES
+    from epochcast.runtime.kv_cache import MOST_BYTES
     from epochcast.watch.table import show
 
     if web and (once or as_json):

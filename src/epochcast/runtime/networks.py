@@ -21,7 +21,7 @@ from epochcast.errors import InputError, WeightsError
 from epochcast.features.codec import Codec, DecoderInputs
 from epochcast.features.constants import HIDDEN, SMALLEST_LOG_SCALE
 from epochcast.features.run import TOKEN_FEATURES
-from epochcast.question import Engine, Input, Predictor, Question, Recollection
+from epochcast.question import Engine, Input, Predictor, Question, RunCache
 from epochcast.rates import RATE_TOKEN_FEATURES, widened
 from epochcast.runtime.context import ContextReader
 from epochcast.runtime.format import config_of
@@ -336,10 +336,10 @@ class StreamEngine(Engine):
     def for_paths(self) -> Predictor:
         return PathSession(self)
 
-    def for_many_runs(self, most_bytes: int) -> Recollection:
-        from epochcast.runtime.recall import Recall
+    def for_many_runs(self, most_bytes: int) -> RunCache:
+        from epochcast.runtime.kv_cache import KeyValueCache
 
-        return Recall(self, most_bytes)
+        return KeyValueCache(self, most_bytes)
 
 
 class StreamSession:

@@ -110,8 +110,8 @@ class Decision:
         if self.reason is Reason.FINISHED:
             return f"the run is over: step {self.step:g} of {self.horizon}"
         verdict = "stop" if self.stop else "would stop (dry run)" if self.reason.stops else "go on"
-        outlook = "" if self.final is None else f"; expected to end at {_interval(*self.final)}"
-        return f"{verdict}: {self._because()}{outlook}"
+        ending = "" if self.final is None else f"; expected to end at {_interval(*self.final)}"
+        return f"{verdict}: {self._because()}{ending}"
 
     def _because(self) -> str:
         if self.reason in (Reason.UNLIKELY, Reason.PROMISING):

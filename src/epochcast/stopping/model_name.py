@@ -1,4 +1,4 @@
-"""Which model a saved stopper forecasts with: its name, the sha256 of its weights, and the schedule it was told."""
+"""Which model a saved stopper forecasts with: its name, the sha256 of its weights, and its schedule."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class ModelName:
 
     def __str__(self) -> str:
         known = f", sha256 {self.sha256[:12]}..." if self.sha256 else ""
-        told = f", told {shown(self.schedule)}" if self.schedule else ""
-        return f"{shown(self.name)}{known}{told}"
+        schedule = f", schedule {shown(self.schedule)}" if self.schedule else ""
+        return f"{shown(self.name)}{known}{schedule}"
 
     def is_of(self, forecaster: Forecaster) -> bool:
         """Whether the forecaster is of this model; what was saved without a digest has only its name."""
@@ -50,8 +50,8 @@ class ModelName:
 
     def load(self) -> Forecaster:
         """The forecaster, if the name is enough for it."""
-        told = self.schedule is None or self.schedule.partition(",")[0] in FORMS
-        if not (self.ships and told and self.name in models()):
+        in_words = self.schedule is None or self.schedule.partition(",")[0] in FORMS
+        if not (self.ships and in_words and self.name in models()):
             raise ConfigError(f"the saved stopper forecasts with {self}, which does not ship; pass forecaster=")
         try:
             forecaster = shared(self.name).with_schedule(self.schedule)

@@ -96,7 +96,7 @@ class Search(ABC):
         self._steps: list[float] = []
         self._values: list[float] = []
         self._last: Decision | None = None
-        self._told: Reason | None = None  # the newest that was worth telling
+        self._logged: Reason | None = None  # the newest that was worth telling
 
     @property
     def runs(self) -> list[RunRecord]:
@@ -129,15 +129,15 @@ class Search(ABC):
             decision = self._decision(step, Reason.FINISHED)
         else:
             decision = self._decide(step, value)
-        self._tell_log(decision)
+        self._log_news(decision)
         self._last = decision
         return decision
 
-    def _tell_log(self, decision: Decision) -> None:
+    def _log_news(self, decision: Decision) -> None:
         """A new verdict is news; the same one again, or that nothing was judged, is for those who debug."""
         level = logging.DEBUG
-        if decision.reason not in _NO_NEWS and decision.reason is not self._told:
-            level, self._told = self.news_level, decision.reason
+        if decision.reason not in _NO_NEWS and decision.reason is not self._logged:
+            level, self._logged = self.news_level, decision.reason
         _log.log(level, "%s at step %g: %s", self.metric.name, decision.step, decision)
 
     def _decide(self, step: float, value: float) -> Decision:
@@ -275,7 +275,7 @@ class Search(ABC):
         self._runs = [record_of(run, state["version"], self.target) for run in runs]
         self._last = None if last is None else decision_of(last, self.horizon, self.target)
         if self._last is not None and self._last.reason not in _NO_NEWS:
-            self._told = self._last.reason
+            self._logged = self._last.reason
         over = self._last is not None and self._last.reason is Reason.FINISHED
         self._steps, values = seen_of(state, self.horizon, over)
         self._values = [self._finite(value, "value") for value in values]

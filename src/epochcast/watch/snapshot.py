@@ -51,7 +51,7 @@ class Row:
     config: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)  # that the model was told
 
     @property
-    def outlook(self) -> float | None:
+    def expected(self) -> float | None:
         """The value it is expected to end at, or has reached where no forecast is made."""
         return self.best if self.final is None else self.final[0]
 

@@ -21,9 +21,9 @@ from epochcast.logs import Run as LoggedRun
 from epochcast.logs.growing import GrowingLogs
 from epochcast.logs.run import list_names, shown
 from epochcast.metric import Metric, as_metric
-from epochcast.question import Recollection
+from epochcast.question import RunCache
 from epochcast.run import Run
-from epochcast.runtime.recall import MOST_BYTES
+from epochcast.runtime.kv_cache import MOST_BYTES
 from epochcast.stopping.decision import (
     FINAL_LEVELS,
     MIN_SHARE,
@@ -36,7 +36,7 @@ from epochcast.stopping.decision import (
 )
 from epochcast.stopping.model_name import forecaster_of
 from epochcast.watch.chance import asked_steps, draws, next_place, shared_part
-from epochcast.watch.company import Company
+from epochcast.watch.shared_context import SharedContext
 from epochcast.watch.snapshot import Row, Snapshot, Verdict
 from epochcast.watch.watched import Group, Watched
 
@@ -93,8 +93,8 @@ class Watcher:
         self.runs_forecast = 0  # so far, each time counted
         self._forecaster = None if forecaster is None else forecaster_of(forecaster)
         self._alone = flag(alone, "alone")
-        self._company: Company | None = None  # of a model that reads other runs
-        self._recollection: Recollection | None = None
+        self._context: SharedContext | None = None  # of a model that reads other runs
+        self._cache: RunCache | None = None
         self._findings = Findings(self.logs.root)
         self._watched: dict[tuple[Path, str], Watched] = {}
 
@@ -138,44 +138,44 @@ class Watcher:
 
     def _forecast_all(self, open_runs: list[Watched], advance: Callable[[int, int], None]) -> None:
         """Forecast those of the open runs that have changed, or all where what is known beside them has."""
-        if self._recollection is not None:
-            self._recollection.forget_all_but({run.key for run in open_runs})
-        if open_runs and self._company_has_changed():
+        if self._cache is not None:
+            self._cache.forget_all_but({run.key for run in open_runs})
+        if open_runs and self._context_has_changed():
             for run in open_runs:
                 run.group = None
         changed = [run for run in open_runs if run.group is None]
         if not changed:
             return
         advance(0, len(changed))  # the runs are known now, if not yet what becomes of them
-        if self._recollection is None:
-            self._recollection = self.forecaster.engine.for_many_runs(self.most_bytes)
+        if self._cache is None:
+            self._cache = self.forecaster.engine.for_many_runs(self.most_bytes)
         done = 0
-        for alike, others in [(changed, None)] if self._company is None else self._company.parts(changed):
-            for place, group in _groups(alike, self._recollection.batch, self.horizon):
+        for alike, others in [(changed, None)] if self._context is None else self._context.parts(changed):
+            for place, group in _groups(alike, self._cache.batch, self.horizon):
                 self._forecast(group, asked_steps(place, self.horizon), self.forecaster, others)
                 done += len(group)
                 advance(done, len(changed))
 
-    def _company_has_changed(self) -> bool:
+    def _context_has_changed(self) -> bool:
         """Whether other runs are read, and have changed since the last look."""
         engine = self.forecaster.engine
         if self._alone or "context" not in engine.reads:
             return False
-        if self._company is None:
-            self._company = Company(self.metric, self.horizon, engine.most_values)
-        self._company.forget_all_but(self._watched)
-        return self._company.gather(self._watched.values())
+        if self._context is None:
+            self._context = SharedContext(self.metric, self.horizon, engine.most_values)
+        self._context.forget_all_but(self._watched)
+        return self._context.gather(self._watched.values())
 
     def _forecast(self, runs: list[Watched], at: Array, forecaster: Forecaster, others: Others | None) -> None:
         """Forecast runs in one call; if that fails one by one, so that a bad one does not hide the others."""
         values: Any = [run.values for run in runs]
         steps: Any = [run.steps for run in runs]
-        if self._company is not None:
+        if self._context is not None:
             for run in runs:
-                run.config = self._company.config_of(run)
+                run.config = self._context.config_of(run)
             values, steps = [Run(run.values, run.steps, run.config) for run in runs], None
-        assert self._recollection is not None
-        predictor = self._recollection.about([run.key for run in runs])
+        assert self._cache is not None
+        predictor = self._cache.about([run.key for run in runs])
         try:
             with np.errstate(over="ignore", invalid="ignore"):  # checked below
                 seen = seen_of(values, steps, self.metric)
@@ -262,10 +262,10 @@ class Watcher:
         ]
 
     def _order(self, row: Row) -> tuple[bool, float, str]:
-        """Runs in order of their outlook; those without one last."""
-        if row.outlook is None or row.verdict is Verdict.DIVERGED:
+        """Runs in order of the values that they are expected to end at; those without one last."""
+        if row.expected is None or row.verdict is Verdict.DIVERGED:
             return True, 0.0, row.name
-        return False, -self.metric.sign * row.outlook, row.name
+        return False, -self.metric.sign * row.expected, row.name
 
     # --- what there is to say ------------------------------------------------------------------------------------
 

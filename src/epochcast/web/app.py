@@ -17,10 +17,10 @@ from starlette.routing import Route
 
 from epochcast.errors import EpochcastError
 from epochcast.web.csv_table import csv_of
-from epochcast.web.desk import Answer, Desk
 from epochcast.web.feed import Feed
-from epochcast.web.guard import Door, Guard
+from epochcast.web.guard import Access, Guard
 from epochcast.web.page import SCRIPTS, STYLE, TYPES, asset, live_page
+from epochcast.web.run_queries import Answer, RunQueries
 
 LONGEST_WAIT = 20.0  # seconds that a browser waits for news before it asks again
 _BETWEEN_GLANCES = 0.05  # seconds
@@ -29,25 +29,25 @@ _NO_SUCH_RUN = "there is no such run any more; go back to the table"
 
 
 class App:
-    """The handlers, over a feed and a desk; `ending` tells whether the server is about to end."""
+    """The handlers, over a feed and queries of single runs; `ending` tells whether the server is about to end."""
 
-    def __init__(self, feed: Feed, desk: Desk, ending: Callable[[], bool]) -> None:
-        self._feed, self._desk, self._ending = feed, desk, ending
+    def __init__(self, feed: Feed, queries: RunQueries, ending: Callable[[], bool]) -> None:
+        self._feed, self._queries, self._ending = feed, queries, ending
         self._page = live_page()
         self._assets = {name: asset(name) for name in (STYLE, *SCRIPTS)}
 
-    def guarded(self, door: Door) -> Starlette:
-        """The application behind its door."""
+    def guarded(self, access: Access) -> Starlette:
+        """The application, for those who have access."""
         routes = [
             Route("/", self.page),
             Route("/static/{name}", self.static),
             Route("/api/changes", self.changes),
             Route("/api/fans", self.fans),
-            Route("/api/runs/{key}", self.closeup),
+            Route("/api/runs/{key}", self.details),
             Route("/api/runs/{key}/reach", self.reach),
             Route("/runs.csv", self.table),
         ]
-        return Starlette(routes=routes, middleware=[Middleware(Guard, door=door)])
+        return Starlette(routes=routes, middleware=[Middleware(Guard, access=access)])
 
     async def page(self, request: Request) -> Response:
         return HTMLResponse(self._page)
@@ -75,11 +75,11 @@ class App:
     async def fans(self, request: Request) -> Response:
         """Fans of several runs, by id; those that are gone are left out."""
         keys = request.query_params.get("ids", "").split(",")[:_MOST_FANS]
-        found = {key: await run_in_threadpool(self._desk.fan, key) for key in keys}
+        found = {key: await run_in_threadpool(self._queries.fan, key) for key in keys}
         return JSONResponse({key: fan for key, fan in found.items() if fan is not None})
 
-    async def closeup(self, request: Request) -> Response:
-        return _answered(await run_in_threadpool(self._desk.closeup, request.path_params["key"]))
+    async def details(self, request: Request) -> Response:
+        return _answered(await run_in_threadpool(self._queries.details, request.path_params["key"]))
 
     async def reach(self, request: Request) -> Response:
         """When a run reaches the value in the query."""
@@ -90,7 +90,7 @@ class App:
         if not math.isfinite(value):
             return _refused("give a number, such as 0.9", 400)
         try:
-            return _answered(await run_in_threadpool(self._desk.reach, request.path_params["key"], value))
+            return _answered(await run_in_threadpool(self._queries.reach, request.path_params["key"], value))
         except EpochcastError as error:
             return _refused(str(error), 400)
 

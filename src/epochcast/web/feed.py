@@ -10,7 +10,7 @@ from typing import Any
 
 from epochcast.logs import Series
 from epochcast.watch import Row, Snapshot
-from epochcast.web.wording import cells_of, head_of, sparkline
+from epochcast.web.payload import cells_of, head_of, sparkline
 
 _ID_DIGITS = 16
 

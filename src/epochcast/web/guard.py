@@ -38,8 +38,8 @@ def is_loopback(host: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Door:
-    """Where the page is served, and the token that opens it; None where none is asked for."""
+class Access:
+    """Where the page is served, and the token that it asks for, if any."""
 
     host: str
     port: int
@@ -62,7 +62,7 @@ class Door:
             return False
         return True
 
-    def opens(self, token: str | None) -> bool:
+    def allows(self, token: str | None) -> bool:
         """Whether this is the token, in a time that tells nothing about it."""
         if self.token is None:
             return True
@@ -78,8 +78,8 @@ def _names_of_this_machine() -> set[str]:
 class Guard:
     """Middleware: lets a request through or answers it with a refusal, and adds headers to every answer."""
 
-    def __init__(self, app: ASGIApp, door: Door) -> None:
-        self.app, self.door = app, door
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self.app, self.access = app, access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -99,7 +99,7 @@ class Guard:
         if scope["method"] not in ("GET", "HEAD"):
             return PlainTextResponse("This page can only be read.\n", 405, {"allow": "GET, HEAD"})
         hosts = headers.getlist("host")
-        if len(hosts) != 1 or not self.door.knows(host_of(hosts[0])):
+        if len(hosts) != 1 or not self.access.knows(host_of(hosts[0])):
             return PlainTextResponse("This server does not go by that name.\n", 421)
         origin = headers.get("origin")
         if origin is not None and urlsplit(origin).netloc.lower() != hosts[0].lower():
@@ -107,25 +107,25 @@ class Guard:
         return self._refusal_without_token(scope, headers)
 
     def _refusal_without_token(self, scope: Scope, headers: Headers) -> Response | None:
-        if self.door.token is None:
+        if self.access.token is None:
             return None
         query = parse_qs(scope["query_string"].decode("latin-1"))
         asked = query.pop("token", [None])[0]
-        if asked is not None and self.door.opens(asked):
+        if asked is not None and self.access.allows(asked):
             return self._with_cookie(scope, query)
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
-        cookie = cookie_parser(headers.get("cookie", "")).get(self.door.cookie)
-        if self.door.opens(cookie) or self.door.opens(bearer):
+        cookie = cookie_parser(headers.get("cookie", "")).get(self.access.cookie)
+        if self.access.allows(cookie) or self.access.allows(bearer):
             return None
         return PlainTextResponse(_ASK_FOR_TOKEN, 401)
 
     def _with_cookie(self, scope: Scope, query: dict[str, list[str]]) -> Response:
         """The same address without the token, which is kept in a cookie that scripts cannot read."""
-        assert self.door.token is not None
+        assert self.access.token is not None
         rest = urlencode(query, doseq=True)
         path = "/" + scope["path"].lstrip("/\\")  # two slashes would name another host
         answer = RedirectResponse(path + ("?" + rest if rest else ""), 303)
-        answer.set_cookie(self.door.cookie, self.door.token, httponly=True, samesite="lax", path="/")
+        answer.set_cookie(self.access.cookie, self.access.token, httponly=True, samesite="lax", path="/")
         return answer
 
 

@@ -11,9 +11,9 @@ from typing import Any
 from epochcast.errors import InputError
 from epochcast.watch import Snapshot, Watcher
 from epochcast.web.csv_table import csv_of
-from epochcast.web.desk import closeup_answer
 from epochcast.web.feed import Feed, run_id
 from epochcast.web.page import whole_page
+from epochcast.web.run_queries import details_answer
 
 MOST_PAGES = 500  # runs that get a page of their own: those with the best outlook
 _DIGITS = 5  # of the numbers that are only drawn
@@ -25,14 +25,14 @@ def report_of(watcher: Watcher, snapshot: Snapshot, tell: Tell, most_pages: int 
     """The whole page; `tell` is told how many runs have been looked at closely, and of how many."""
     feed = Feed()
     feed.publish(snapshot)
-    closeups: dict[str, Any] = {}
+    details: dict[str, Any] = {}
     rows = snapshot.rows[:most_pages]
     for done, row in enumerate(rows, start=1):
-        closeups[run_id(row)] = _short(closeup_answer(row, snapshot, watcher.forecaster))
+        details[run_id(row)] = _short(details_answer(row, snapshot, watcher.forecaster))
         tell(done, len(rows))
     table = base64.b64encode(csv_of(snapshot).encode("utf-8", errors="replace")).decode()
     made = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z").strip()
-    return whole_page({"changes": feed.changes("", 0), "closeups": closeups, "csv": table, "made": made})
+    return whole_page({"changes": feed.changes("", 0), "details": details, "csv": table, "made": made})
 
 
 def check_report(path: Path) -> None:

@@ -18,10 +18,10 @@ from epochcast.checks import cut
 from epochcast.errors import InputError
 from epochcast.watch import Watcher
 from epochcast.web.app import App
-from epochcast.web.desk import Desk
 from epochcast.web.feed import Feed
-from epochcast.web.guard import Door, is_loopback
-from epochcast.web.looker import Looker
+from epochcast.web.guard import Access, is_loopback
+from epochcast.web.refresher import Refresher
+from epochcast.web.run_queries import RunQueries
 
 LOOPBACK, PORT = "127.0.0.1", 8421
 _PORTS_TRIED = 20  # from the usual one on, where none was asked for
@@ -45,12 +45,12 @@ def serve(
         raise InputError(f"interval={interval} must be a positive number of seconds")
     listening = _listen(host, port)
     token = secrets.token_urlsafe(_TOKEN_BYTES) if ask_token or not is_loopback(host) else None
-    door = Door(host, listening.getsockname()[1], token)
+    access = Access(host, listening.getsockname()[1], token)
     feed = Feed()
-    looker = Looker(watcher, feed, interval)
-    desk = Desk(feed, watcher.forecaster)
+    refresher = Refresher(watcher, feed, interval)
+    queries = RunQueries(feed, watcher.forecaster)
     server: uvicorn.Server | None = None
-    app = App(feed, desk, lambda: server is not None and server.should_exit).guarded(door)
+    app = App(feed, queries, lambda: server is not None and server.should_exit).guarded(access)
     config = uvicorn.Config(
         app,
         http="h11",
@@ -62,18 +62,18 @@ def serve(
         timeout_graceful_shutdown=2,
     )
     server = uvicorn.Server(config)
-    _announce(door, console, open_browser)
-    looker.start()
-    _end_with(looker, server)
+    _announce(access, console, open_browser)
+    refresher.start()
+    _end_with(refresher, server)
     try:
         server.run(sockets=[listening])
     except KeyboardInterrupt:
         pass
     finally:
-        looker.stop()
+        refresher.stop()
         listening.close()
-    if looker.error is not None:
-        raise looker.error
+    if refresher.error is not None:
+        raise refresher.error
 
 
 def _listen(host: str, port: int | None) -> socket.socket:
@@ -103,11 +103,11 @@ def _listen(host: str, port: int | None) -> socket.socket:
     raise InputError(f"{host} port {tried} cannot be used ({reason}); give another --port")
 
 
-def _announce(door: Door, console: Console, open_browser: bool) -> None:
+def _announce(access: Access, console: Console, open_browser: bool) -> None:
     """Print the address, once, and open it where there is a screen."""
-    query = "" if door.token is None else f"?token={door.token}"
-    shown = f"[{door.host}]" if ":" in door.host else door.host
-    address = f"http://{shown}:{door.port}/{query}"
+    query = "" if access.token is None else f"?token={access.token}"
+    shown = f"[{access.host}]" if ":" in access.host else access.host
+    address = f"http://{shown}:{access.port}/{query}"
     console.print(f"the page is at {address} until you press Ctrl-C", markup=False, soft_wrap=True)
     if open_browser and _has_screen():
         threading.Timer(0.3, webbrowser.open, [address]).start()
@@ -118,12 +118,12 @@ def _has_screen() -> bool:
     return not sys.platform.startswith("linux") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
-def _end_with(looker: Looker, server: uvicorn.Server) -> None:
-    """End the server when the looker has ended: a page that never changes again would look alive."""
+def _end_with(refresher: Refresher, server: uvicorn.Server) -> None:
+    """End the server when the refresher has ended: a page that never changes again would look alive."""
 
     def watch() -> None:
-        while looker.alive and not server.should_exit:
+        while refresher.alive and not server.should_exit:
             threading.Event().wait(_BETWEEN_CHECKS)
         server.should_exit = True
 
-    threading.Thread(target=watch, name="epochcast-looker-check", daemon=True).start()
+    threading.Thread(target=watch, name="epochcast-refresher-check", daemon=True).start()

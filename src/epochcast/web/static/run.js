@@ -41,7 +41,7 @@ class RunPage {
     this.asking = true;
     const asked = this.id;
     try {
-      const found = await this.source.closeup(asked);
+      const found = await this.source.details(asked);
       if (asked !== this.id) return;
       [this.found, this.row] = [found, row];
       setText(byId("run-trouble"), "");

@@ -30,7 +30,7 @@ class LiveSource {
     return ids.length ? this.ask(`api/fans?ids=${ids.map(encodeURIComponent).join(",")}`) : {};
   }
 
-  closeup(id) {
+  details(id) {
     return this.ask(`api/runs/${encodeURIComponent(id)}`);
   }
 
@@ -61,12 +61,12 @@ class FileSource {
   }
 
   async fans(ids) {
-    return Object.fromEntries(ids.filter((id) => id in this.data.closeups).map((id) => [id, this.data.closeups[id]]));
+    return Object.fromEntries(ids.filter((id) => id in this.data.details).map((id) => [id, this.data.details[id]]));
   }
 
-  async closeup(id) {
-    if (!(id in this.data.closeups)) throw new Error("this report has no page for that run: only its line in the table");
-    return this.data.closeups[id];
+  async details(id) {
+    if (!(id in this.data.details)) throw new Error("this report has no page for that run: only its line in the table");
+    return this.data.details[id];
   }
 }
 

@@ -1,4 +1,4 @@
-"""`Company`: the runs of a folder as context of each other."""
+"""`SharedContext`: the runs of a folder as context of each other."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PARTS = 16
 Key = tuple[Path, str]
 
 
-class Company:
+class SharedContext:
     """The newest and the best runs of a folder, which are the context of all: those of few runs are all of them.
 
     Runs count in the order of their paths, so that what is made of a folder depends on nothing but what it holds.

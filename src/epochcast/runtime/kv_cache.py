@@ -1,4 +1,4 @@
-"""`Recall`: a streaming network that remembers, run by run, what it has read, so that growth alone costs."""
+"""`KeyValueCache`: the keys and values of what a streaming network has read, run by run, so that growth alone costs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from epochcast.curve import Array, Curves
 from epochcast.distributions import Distribution, Mixture, joined
-from epochcast.question import Predictor, Question, Recollection
+from epochcast.question import Predictor, Question, RunCache
 from epochcast.runtime.networks import StreamEngine
 from epochcast.schedule import Schedule
 
@@ -40,10 +40,10 @@ class _Reading:
         return 1 + (int(np.argmax(differs)) if differs.any() else most)
 
 
-class Recall(Recollection):
+class KeyValueCache(RunCache):
     """The keys and values of runs that a network has read, by run.
 
-    A log may be cut, and a run may start again: only as much is recalled as still holds. At most `most_bytes` are kept:
+    A log may be cut, and a run may start again: only as much is used as still holds. At most `most_bytes` are kept:
     where they are full, a run that is asked about takes the place of those that have not been for a while.
     """
 
@@ -59,7 +59,7 @@ class Recall(Recollection):
         self._looked_at: dict[Hashable, int] = {}  # when each of them was asked about last
 
     def about(self, runs: Sequence[Hashable]) -> Predictor:
-        return Recalling(self, runs)
+        return CachedRuns(self, runs)
 
     def forget_all_but(self, runs: Collection[Hashable]) -> None:
         self._look += 1  # this is asked once before each look at the runs
@@ -99,13 +99,13 @@ class Recall(Recollection):
         """Answers for runs of which the same number of tokens is known."""
         tokens, asked = self.network.codec.newest(question, runs)
         answer, memory = self.network.read_on(
-            tokens[:, shared:], asked, (runs.lengths - shared)[:, None], self._recalled(keys, shared), question
+            tokens[:, shared:], asked, (runs.lengths - shared)[:, None], self._known(keys, shared), question
         )
         for i, key in enumerate(keys):
             self._keep(key, runs, i, (question.horizon, question.schedule), memory[:, :, i])
         return answer[:, 0]
 
-    def _recalled(self, runs: Sequence[Hashable], tokens: int) -> Memory:
+    def _known(self, runs: Sequence[Hashable], tokens: int) -> Memory:
         """The first tokens of these runs, [layer, 2, run, head, token, size]."""
         if tokens == 0:
             return self.network.empty_memory(len(runs))
@@ -134,17 +134,17 @@ class Recall(Recollection):
 
 
 @dataclass(frozen=True)
-class Recalling:
-    """What is recalled of the runs that it is asked about."""
+class CachedRuns:
+    """A network that knows which runs it is asked about, and what of them is in its cache."""
 
-    recall: Recall
+    cache: KeyValueCache
     runs: Sequence[Hashable]
 
     def predict(self, question: Question) -> Distribution:
-        if self.recall.network.codec.thins(question):
+        if self.cache.network.codec.thins(question):
             # Such runs are thinned, each time to other values.
-            return self.recall.network.predict(question)
-        return self.recall.predict(self.runs, question)
+            return self.cache.network.predict(question)
+        return self.cache.predict(self.runs, question)
 
 
 def _batches(shared: NDArray[np.int64], lengths: NDArray[np.int64]) -> Iterator[Index]:

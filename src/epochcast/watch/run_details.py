@@ -1,4 +1,4 @@
-"""`Closeup`: all there is to say of one run of a `Snapshot`."""
+"""`RunDetails`: all there is to say of one run of a `Snapshot`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from epochcast.logs.configuration import config_beside
 from epochcast.metric import Metric
 from epochcast.stopping.decision import Final
 from epochcast.watch.fan import Fan, forecast_of
-from epochcast.watch.hindsight import Earlier, earlier_forecasts
 from epochcast.watch.lines import Line
+from epochcast.watch.past_forecasts import PastForecast, past_forecasts
 from epochcast.watch.snapshot import Row, Snapshot, Verdict
 
 MOST_POINTS = 600  # of a line to be drawn
@@ -36,19 +36,19 @@ class Alone:
 
 
 @dataclass(frozen=True)
-class Closeup:
+class RunDetails:
     """One run: what was seen, what may come, what was expected earlier, and what to do."""
 
     row: Row
     seen: Line
     fan: Fan | None  # as in the table: in the light of the other runs where the model reads them
     alone: Alone | None
-    earlier: tuple[Earlier, ...]  # each of the run by itself
+    earlier: tuple[PastForecast, ...]  # each of the run by itself
     config: Mapping[str, Any]
     sentence: str | None  # of the decision
 
     @classmethod
-    def of(cls, row: Row, snapshot: Snapshot, forecaster: Forecaster) -> Closeup:
+    def of(cls, row: Row, snapshot: Snapshot, forecaster: Forecaster) -> RunDetails:
         """A closer look at one row of a snapshot."""
         line, horizon, metric = Line.of(row.series), snapshot.horizon, snapshot.metric
         usable = row.verdict is not Verdict.UNUSABLE
@@ -58,7 +58,7 @@ class Closeup:
             line.thinned(MOST_POINTS),
             fan_of(row, horizon, metric, forecaster),
             alone_of(row, horizon, metric, forecaster),
-            earlier_forecasts(line, horizon, metric, forecaster) if usable else (),
+            past_forecasts(line, horizon, metric, forecaster) if usable else (),
             (None if row.logged is None else config_beside(row.logged)) or {},
             None if decision is None else str(decision),
         )

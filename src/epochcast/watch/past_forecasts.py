@@ -1,4 +1,4 @@
-"""`Earlier`: a forecast as it was when less of the run was known, and how it held."""
+"""`PastForecast`: a forecast as it was when less of the run was known, and how it held."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STEPS = 40  # of its line
 
 
 @dataclass(frozen=True)
-class Earlier:
+class PastForecast:
     """What was expected after some step of a run that has gone on since."""
 
     step: float  # the newest that was known
@@ -40,25 +40,25 @@ class Earlier:
         }
 
 
-def earlier_forecasts(line: Line, horizon: int, metric: Metric, forecaster: Forecaster) -> tuple[Earlier, ...]:
+def past_forecasts(line: Line, horizon: int, metric: Metric, forecaster: Forecaster) -> tuple[PastForecast, ...]:
     """The forecasts after each eighth of the horizon that the run has passed, the first one first.
 
     They are made anew from what was known then, by the model that is used now.
     """
-    found: list[Earlier] = []
+    found: list[PastForecast] = []
     seen = len(line.steps)
     for part in range(1, _PARTS):
         known = line.until(part / _PARTS * horizon)
         repeats = bool(found) and found[-1].step == known.steps[-1]
         if not _FEWEST_VALUES <= len(known.steps) < seen or repeats:
             continue
-        earlier = _looked_at_again(known, line, horizon, metric, forecaster)
+        earlier = _made_after(known, line, horizon, metric, forecaster)
         if earlier is not None:
             found.append(earlier)
     return tuple(found)
 
 
-def _looked_at_again(known: Line, line: Line, horizon: int, metric: Metric, forecaster: Forecaster) -> Earlier | None:
+def _made_after(known: Line, line: Line, horizon: int, metric: Metric, forecaster: Forecaster) -> PastForecast | None:
     count = len(known.steps)
     since = Line(line.steps[count:], line.values[count:]).until(horizon)
     chosen = np.unique(np.linspace(0, len(since.steps) - 1, min(len(since.steps), _MOST_CHECKED)).astype(int))
@@ -72,4 +72,4 @@ def _looked_at_again(known: Line, line: Line, horizon: int, metric: Metric, fore
     came = np.searchsorted(at, since.steps)
     inside = (since.values >= low[came]) & (since.values <= high[came])
     median = forecast.median()[np.searchsorted(at, drawn)]
-    return Earlier(float(known.steps[-1]), Line(drawn, median), Final.of(forecast), len(came), int(inside.sum()))
+    return PastForecast(float(known.steps[-1]), Line(drawn, median), Final.of(forecast), len(came), int(inside.sum()))

@@ -1,4 +1,4 @@
-"""`Desk`: answers what is asked of single runs, one question at a time, and remembers the newest answers."""
+"""`RunQueries`: answers what is asked of single runs, one question at a time, and remembers the newest answers."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Callable
 from typing import Any
 
 from epochcast.forecaster import Forecaster
-from epochcast.watch import Closeup, Row, Snapshot
-from epochcast.watch.closeup import MOST_POINTS, fan_of, first_reach
+from epochcast.watch import Row, RunDetails, Snapshot
 from epochcast.watch.lines import Line
+from epochcast.watch.run_details import MOST_POINTS, fan_of, first_reach
 from epochcast.web.feed import Feed
-from epochcast.web.wording import name_of, rounded
+from epochcast.web.payload import name_of, rounded
 
 _MOST_REMEMBERED = 64
 Answer = dict[str, Any]
 
 
-class Desk:
+class RunQueries:
     """Asks a model of its own, one question at a time: a model that remembers what it has read is for one thread."""
 
     def __init__(self, feed: Feed, forecaster: Forecaster) -> None:
@@ -27,9 +27,9 @@ class Desk:
         self._busy = threading.Lock()
         self._answers: OrderedDict[tuple[str, str], tuple[Row, Answer]] = OrderedDict()
 
-    def closeup(self, key: str) -> Answer | None:
+    def details(self, key: str) -> Answer | None:
         """All there is to say of a run; None where there is no such run."""
-        return self._answer("closeup", key, lambda row, of: closeup_answer(row, of, self.forecaster))
+        return self._answer("details", key, lambda row, of: details_answer(row, of, self.forecaster))
 
     def fan(self, key: str) -> Answer | None:
         """What was seen of a run and what may come; None where there is no such run."""
@@ -60,9 +60,9 @@ class Desk:
             return answer
 
 
-def closeup_answer(row: Row, snapshot: Snapshot, forecaster: Forecaster) -> Answer:
+def details_answer(row: Row, snapshot: Snapshot, forecaster: Forecaster) -> Answer:
     """All there is to say of a run under the name that the table gives it, but for where its log lies."""
-    answer = {**Closeup.of(row, snapshot, forecaster).to_dict(), "run": name_of(row, snapshot)}
+    answer = {**RunDetails.of(row, snapshot, forecaster).to_dict(), "run": name_of(row, snapshot)}
     del answer["path"]
     return rounded_answer(answer)
 

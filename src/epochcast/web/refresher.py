@@ -1,4 +1,4 @@
-"""`Looker`: the thread that looks at the runs again and again and publishes what it finds."""
+"""`Refresher`: the thread that looks at the runs again and again and publishes what it finds."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class _Stopped(Exception):  # noqa: N818
     """Breaks off a look."""
 
 
-class Looker:
+class Refresher:
     """Refreshes a watcher every `interval` seconds until it is stopped."""
 
     def __init__(self, watcher: Watcher, feed: Feed, interval: float) -> None:
         self.watcher, self.feed, self.interval = watcher, feed, interval
         self.error: BaseException | None = None  # that ended it
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="epochcast-looker", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="epochcast-refresher", daemon=True)
 
     def start(self) -> None:
         self._thread.start()

@@ -13,10 +13,10 @@ from epochcast.errors import InputError
 from epochcast.logs import Series
 from epochcast.metric import Metric
 from epochcast.stopping.decision import Reason
-from epochcast.watch import Closeup, Row, Snapshot, Verdict, Watcher
-from epochcast.watch.closeup import first_reach
-from epochcast.watch.hindsight import earlier_forecasts
+from epochcast.watch import Row, RunDetails, Snapshot, Verdict, Watcher
 from epochcast.watch.lines import Line
+from epochcast.watch.past_forecasts import past_forecasts
+from epochcast.watch.run_details import first_reach
 from tests.logged_runs import HORIZON, curve, write
 
 ACCURACY = Metric.named("accuracy")
@@ -99,43 +99,41 @@ def test_rival_is_the_best_of_the_others(seen: Snapshot) -> None:
 # --- a closer look -----------------------------------------------------------------------------------------------
 
 
-def test_closeup_agrees_with_the_table_and_with_a_single_forecast(seen: Snapshot, forecaster: ec.Forecaster) -> None:
+def test_details_agree_with_the_table_and_with_a_single_forecast(seen: Snapshot, forecaster: ec.Forecaster) -> None:
     row = row_of(seen, "lost")
-    closeup = Closeup.of(row, seen, forecaster)
-    assert closeup.fan is not None
+    details = RunDetails.of(row, seen, forecaster)
+    assert details.fan is not None
     single = forecaster.forecast(curve(0.4, 20), HORIZON, "accuracy")
-    np.testing.assert_allclose(closeup.fan.median, single.median(), atol=1e-5)
-    np.testing.assert_allclose(closeup.fan.bands[0.8], single.interval(0.8), atol=1e-5)
+    np.testing.assert_allclose(details.fan.median, single.median(), atol=1e-5)
+    np.testing.assert_allclose(details.fan.bands[0.8], single.interval(0.8), atol=1e-5)
     assert row.final is not None
-    assert closeup.fan.median[-1] == pytest.approx(row.final[0], abs=1e-4)
-    assert closeup.sentence == str(row.decision(HORIZON))
-    assert closeup.alone is None  # this model reads nothing else
+    assert details.fan.median[-1] == pytest.approx(row.final[0], abs=1e-4)
+    assert details.sentence == str(row.decision(HORIZON))
+    assert details.alone is None  # this model reads nothing else
 
 
 @pytest.mark.parametrize("name", ["leader", "done", "broken", "empty", "percent", "young"])
-def test_closeup_of_any_run_is_plain_json(name: str, seen: Snapshot, forecaster: ec.Forecaster) -> None:
-    told = Closeup.of(row_of(seen, name), seen, forecaster).to_dict()
+def test_details_of_any_run_are_plain_json(name: str, seen: Snapshot, forecaster: ec.Forecaster) -> None:
+    told = RunDetails.of(row_of(seen, name), seen, forecaster).to_dict()
     json.dumps(told, allow_nan=False)
     assert (told["fan"] is not None) == (name in ("leader", "young"))
 
 
-def test_closeup_of_a_long_horizon_asks_for_a_bounded_number_of_steps(
-    tmp_path: Path, forecaster: ec.Forecaster
-) -> None:
+def test_details_of_a_long_horizon_ask_for_a_bounded_number_of_steps(tmp_path: Path, forecaster: ec.Forecaster) -> None:
     write(tmp_path / "run.csv", curve(0.8, 2000))
     snapshot = Watcher(tmp_path, "val_acc", "accuracy", 10**6, forecaster=forecaster).refresh()
-    closeup = Closeup.of(snapshot.rows[0], snapshot, forecaster)
-    assert closeup.fan is not None
-    assert len(closeup.fan.steps) <= 100
-    assert closeup.fan.steps[-1] == 10**6
-    assert len(closeup.seen.steps) <= 600
+    details = RunDetails.of(snapshot.rows[0], snapshot, forecaster)
+    assert details.fan is not None
+    assert len(details.fan.steps) <= 100
+    assert details.fan.steps[-1] == 10**6
+    assert len(details.seen.steps) <= 600
 
 
-def test_closeup_tells_the_configuration(tmp_path: Path, forecaster: ec.Forecaster) -> None:
+def test_details_tell_the_configuration(tmp_path: Path, forecaster: ec.Forecaster) -> None:
     write(tmp_path / "a" / "log.csv", curve(0.8, 10))
     (tmp_path / "a" / "config.json").write_text('{"lr": 0.1}')
     snapshot = Watcher(tmp_path, "val_acc", "accuracy", HORIZON, forecaster=forecaster).refresh()
-    assert Closeup.of(snapshot.rows[0], snapshot, forecaster).to_dict()["config"] == {"lr": 0.1}
+    assert RunDetails.of(snapshot.rows[0], snapshot, forecaster).to_dict()["config"] == {"lr": 0.1}
 
 
 # --- earlier forecasts -------------------------------------------------------------------------------------------
@@ -143,7 +141,7 @@ def test_closeup_tells_the_configuration(tmp_path: Path, forecaster: ec.Forecast
 
 def test_earlier_forecasts_are_those_of_what_was_known_then(forecaster: ec.Forecaster) -> None:
     values = np.array(curve(0.8, 40))
-    earlier = earlier_forecasts(Line(np.arange(1.0, 41.0), values), HORIZON, ACCURACY, forecaster)
+    earlier = past_forecasts(Line(np.arange(1.0, 41.0), values), HORIZON, ACCURACY, forecaster)
     assert [then.step for then in earlier] == [6.0, 12.0, 18.0, 25.0, 31.0, 37.0]  # each eighth of 50 steps
     for then in earlier:
         own = forecaster.forecast(values[: int(then.step)], HORIZON, "accuracy")
@@ -161,7 +159,7 @@ def test_earlier_forecasts_hold_what_was_drawn_from_their_belief_and_not_what_wa
     for values in np.clip(ec.sample_prior(12, HORIZON, seed=4), 0.0, 1.0):
         for i, shift in enumerate((0.0, -0.3)):  # the second: a run that is worse from the middle on
             moved = np.where(np.arange(HORIZON) < 25, values, np.clip(values + shift, 0.0, 1.0))
-            for then in earlier_forecasts(Line(np.arange(1.0, 51.0), moved), HORIZON, ACCURACY, forecaster)[:4]:
+            for then in past_forecasts(Line(np.arange(1.0, 51.0), moved), HORIZON, ACCURACY, forecaster)[:4]:
                 inside[i] += then.inside
                 checked += then.checked if i == 0 else 0
     assert inside[0] / checked > 0.75
@@ -169,14 +167,14 @@ def test_earlier_forecasts_hold_what_was_drawn_from_their_belief_and_not_what_wa
 
 
 def test_earlier_forecasts_of_a_run_of_one_value_are_none(forecaster: ec.Forecaster) -> None:
-    assert earlier_forecasts(Line(np.ones(1), np.ones(1)), HORIZON, ACCURACY, forecaster) == ()
+    assert past_forecasts(Line(np.ones(1), np.ones(1)), HORIZON, ACCURACY, forecaster) == ()
 
 
 # --- the other runs ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def company(tmp_path: Path) -> Path:
+def folder(tmp_path: Path) -> Path:
     """Twelve finished runs that rise late, and one that has not risen yet, which nothing but the others can tell."""
     rng = np.random.default_rng(0)
     for number in range(12):
@@ -186,33 +184,33 @@ def company(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_closeup_of_a_model_that_reads_other_runs_agrees_with_the_table_and_tells_what_they_add(company: Path) -> None:
+def test_details_of_a_model_that_reads_other_runs_agree_with_the_table_and_tell_what_they_add(folder: Path) -> None:
     model = ec.Forecaster("empirical-gp")
-    snapshot = Watcher(company, "val_acc", "accuracy", HORIZON, forecaster=model, alone=False).refresh()
+    snapshot = Watcher(folder, "val_acc", "accuracy", HORIZON, forecaster=model, alone=False).refresh()
     row = row_of(snapshot, "done11")
     assert row.others is not None
     assert len(row.others) == 11
-    closeup = Closeup.of(row, snapshot, model)
-    assert closeup.fan is not None
-    assert closeup.alone is not None
+    details = RunDetails.of(row, snapshot, model)
+    assert details.fan is not None
+    assert details.alone is not None
     assert row.final is not None
-    assert closeup.fan.median[-1] == pytest.approx(row.final[0], abs=1e-6)
-    assert closeup.fan.median[-1] == pytest.approx(0.8, abs=0.05)
-    assert closeup.alone.final[0] < 0.6
-    told = closeup.to_dict()
+    assert details.fan.median[-1] == pytest.approx(row.final[0], abs=1e-6)
+    assert details.fan.median[-1] == pytest.approx(0.8, abs=0.05)
+    assert details.alone.final[0] < 0.6
+    told = details.to_dict()
     assert (told["others"], told["config"]) == (11, {"seed": 11})
     assert told["alone"]["final"]["low"] < told["alone"]["final"]["median"]
     json.dumps(told, allow_nan=False)
 
 
-def test_closeup_of_runs_that_are_judged_alone_has_one_forecast(company: Path) -> None:
+def test_details_of_runs_that_are_judged_alone_have_one_forecast(folder: Path) -> None:
     model = ec.Forecaster("empirical-gp")
-    snapshot = Watcher(company, "val_acc", "accuracy", HORIZON, forecaster=model, alone=True).refresh()
-    closeup = Closeup.of(row_of(snapshot, "done11"), snapshot, model)
-    assert closeup.fan is not None
-    assert closeup.fan.median[-1] < 0.6
-    assert closeup.alone is None
-    assert closeup.to_dict()["others"] == 0
+    snapshot = Watcher(folder, "val_acc", "accuracy", HORIZON, forecaster=model, alone=True).refresh()
+    details = RunDetails.of(row_of(snapshot, "done11"), snapshot, model)
+    assert details.fan is not None
+    assert details.fan.median[-1] < 0.6
+    assert details.alone is None
+    assert details.to_dict()["others"] == 0
 
 
 # --- when a value is reached -------------------------------------------------------------------------------------
