@@ -20,7 +20,6 @@ from epochcast.metric import Metric
 MAX_CURVES = 2_000_000
 MAX_LENGTH = 100_000  # values of one curve
 MAX_VALUES = 200_000_000  # values of one collection, padding included
-_LISTED = 20
 
 
 @dataclass(frozen=True)
@@ -43,16 +42,6 @@ class Collection:
     format: str
     sets: tuple[CurveSet, ...]
     skipped: tuple[Skipped, ...] = ()
-
-    def describe(self) -> str:
-        """What was found and what was left out, one line each."""
-        lines = [f"{self.path}: {self.format}", *(f"  {curves!r}" for curves in self.sets)]
-        if self.skipped:
-            lines.append(f"  {len(self.skipped)} left out:")
-            lines += [f"    {item}" for item in self.skipped[:_LISTED]]
-            if len(self.skipped) > _LISTED:
-                lines.append(f"    and {len(self.skipped) - _LISTED} more")
-        return "\n".join(lines)
 
 
 @dataclass(frozen=True)

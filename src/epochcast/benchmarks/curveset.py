@@ -23,6 +23,7 @@ from epochcast.normalize import Normalizer
 from epochcast.question import Context, Question
 
 LONGEST = 100  # values of a curve that the paper's experiments keep
+_BEST_SHARE = 0.1  # of the runs of a task that count as good
 NumberT = TypeVar("NumberT", np.int64, np.float64)
 
 
@@ -145,13 +146,13 @@ class CurveSet:
         """Curves drawn at random without repetition, in their old order; all of them if there are not so many."""
         return self[_draw(np.arange(len(self)), count, np.random.default_rng([seed, 0]))]
 
-    def sample_halves(self, count: int, seed: int = 0, best_share: float = 0.1) -> tuple[CurveSet, CurveSet]:
-        """As the paper samples TaskSet: half of the curves from the best of each task, half from the rest."""
+    def sample_halves(self, count: int, seed: int = 0) -> tuple[CurveSet, CurveSet]:
+        """As the paper samples TaskSet: half of the curves from the best tenth of each task, half from the rest."""
         good = np.zeros(len(self), dtype=bool)
         for task in range(len(self.task_names)):
             rows = np.flatnonzero(self.task == task)
             order = np.argsort(-self.best_normalised[rows], kind="stable")
-            good[rows[order[: math.ceil(best_share * len(rows))]]] = True
+            good[rows[order[: math.ceil(_BEST_SHARE * len(rows))]]] = True
         rng = np.random.default_rng([seed, 1])
         best, rest = (_draw(np.flatnonzero(mask), count // 2, rng) for mask in (good, ~good))
         return self[best], self[rest]

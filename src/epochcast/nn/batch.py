@@ -45,16 +45,6 @@ class TrainingBatch:
     kinds: Array | None = None  # [run]: what is measured, as far as it is known
     rates: Rates | None = None  # [run, step]: learning rates, as far as they are known
 
-    @property
-    def supplies(self) -> frozenset[Input]:
-        """What a network can learn from beside the values of a run."""
-        given: dict[Input, bool] = {
-            "untrained": self.steps[0] == 0.0,
-            "kind": self.kinds is not None,
-            "schedule": self.rates is not None,
-        }
-        return frozenset(name for name, here in given.items() if here)
-
 
 class BatchSampler(Protocol):
     """A prior to train on."""

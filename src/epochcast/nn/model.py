@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -55,9 +55,6 @@ class ModelConfig:
     def query_features(self) -> int:
         """Of a queried step, for a streaming network."""
         return QUERY_FEATURES + RATE_QUERY_FEATURES * self.rates
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def paper_config(layers: int, width: int) -> ModelConfig:
