@@ -421,4 +421,4 @@ def test_command_replays_logs_with_the_options_of_evaluate_real(
 def test_command_with_a_horizon_for_a_collection_is_refused(data: Path) -> None:
     result = CliRunner().invoke(app, ["evaluate", "stopping", "--data", str(data), "--horizon", "5"])
     assert isinstance(result.exception, InputError)
-    assert "horizon=5 is for logs" in str(result.exception)
+    assert "horizon=5 is for a folder of logs" in str(result.exception)
