@@ -9,6 +9,8 @@ import sys
 import numpy as np
 import pytest
 
+import epochcast as ec
+
 ACCURACY = 1.0 - 0.6 * np.arange(1.0, 31.0) ** -0.5
 
 
