@@ -296,7 +296,7 @@ def test_saved_stopper_remembers_words_and_asks_for_rates_again():
     assert ec.Stopper.from_json(stopper.to_json()).forecaster.name == "real@cosine"
     numbers = ec.Forecaster(schedule=[1.0] * 40)
     stopper = ec.Stopper(40, "accuracy", forecaster=numbers)
-    with pytest.raises(ConfigError, match=r"'real', sha256 \w+\.\.\., told 'rates', which does not ship; pass"):
+    with pytest.raises(ConfigError, match=r"'real', sha256 \w+\.\.\., schedule 'rates', which does not ship; pass"):
         ec.Stopper.from_json(stopper.to_json())
     assert ec.Stopper.from_json(stopper.to_json(), numbers).forecaster is numbers
 
