@@ -11,6 +11,8 @@ from epochcast import interrupt  # noqa: F401  # before all that takes time to i
 
 # isort: split
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,9 +24,11 @@ from epochcast.forecaster import Forecaster, Stream, forecast
 from epochcast.metric import Metric, metric_names
 from epochcast.run import Run
 from epochcast.runtime.weights import models
-from epochcast.search import FreezeThaw
 from epochcast.space import Space
 from epochcast.stopping import Decision, NoStopping, Patience, Reason, Stopper
+
+if TYPE_CHECKING:
+    from epochcast.search import FreezeThaw
 
 __version__ = "0.2.0"
 __all__ = [
@@ -68,6 +72,15 @@ def sample_prior(n: int, horizon: int = 100, seed: int = 0) -> NDArray[np.float6
     from epochcast.prior import paper
 
     return paper.sample(n, generator(seed), horizon).noisy
+
+
+def __getattr__(name: str) -> Any:
+    """The search is imported when it is first asked for, as most want a forecast or a stopper."""
+    if name != "FreezeThaw":
+        raise AttributeError(f"module 'epochcast' has no attribute {name!r}")
+    from epochcast.search import FreezeThaw
+
+    return FreezeThaw
 
 
 def __dir__() -> list[str]:

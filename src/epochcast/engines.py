@@ -9,7 +9,6 @@ from typing import Any
 from epochcast.checks import shown
 from epochcast.errors import InputError
 from epochcast.question import Engine
-from epochcast.runtime.networks import load_network
 
 SAMPLERS = ("mcmc-pp", "mcmc-op", "exact")
 BASELINES = ("last-value", "power-law", "empirical-gp")
@@ -32,6 +31,8 @@ def load_engine(name: str | Path, threads: int = 1) -> Engine:
 
         by_name: dict[str, type[Engine]] = {engine.name: engine for engine in (LastValue, PowerLaw, EmpiricalGp)}
         return by_name[str(name)]()
+    from epochcast.runtime.networks import load_network
+
     return load_network(name, threads)
 
 

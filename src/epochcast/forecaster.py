@@ -21,7 +21,6 @@ from epochcast.errors import InputError
 from epochcast.forecast import Forecast
 from epochcast.metric import Bounds, Metric, as_metric
 from epochcast.others import ContextLike, SpaceLike, others_of, same_others
-from epochcast.paths import draw
 from epochcast.question import Engine, Predictor, Question, answer, check_reads, on_grid
 from epochcast.schedule import Schedule, ScheduleLike
 
@@ -230,6 +229,8 @@ class Forecaster:
         self, question: Question, size: int, rng: np.random.Generator, image: Bounds
     ) -> tuple[NDArray[np.intp], Array]:
         """Joint draws of the normalised values of one run at some of the steps asked for: see `paths.draw`."""
+        from epochcast.paths import draw
+
         if self.engine.samples:
             raise InputError(f"{self.name} would sample anew at each step of each path; draw paths with a network")
         question, _ = on_grid(self.engine, question)

@@ -168,7 +168,6 @@ class _Spaced:
         return np.array(self.rates)[np.clip(part, 0, len(self.rates) - 1)]
 
 
-@dataclass(frozen=True)
 class _Listed(_Spaced):
     """The same, one for each step."""
 
