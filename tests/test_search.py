@@ -247,11 +247,11 @@ def test_search_that_may_start_no_more_runs_goes_on_with_those_that_it_has() -> 
     search = search_of(first=8)
     assert search.ask(new=False) is None
     started = {step.run for step in play(search, 3)}
-    for _ in range(20):
-        step = search.ask(new=False)
-        assert step is not None
+    while (step := search.ask(new=False)) is not None:
         assert step.run in started
         train(search, step)
+    assert len(search.runs) == len(started) == 3
+    assert all(run.over for run in search.runs)
 
 
 # --- many workers, and what befalls them --------------------------------------------------------------------------
