@@ -631,3 +631,11 @@ def test_untransformed_metric_whose_bounds_the_network_never_reaches_stays_withi
     f = ec.forecast([], 30, ec.Metric("own", False, (300.0, 308.0), transform=False))
     for answer in (*f.interval(0.9), f.mean(), f.sample(5), f.quantile([0.01, 0.99])):
         assert ((answer > 300.0 - 1e-9) & (answer < 308.0 + 1e-9)).all()
+
+
+def test_stream_of_a_run_that_gets_worse_warns_once():
+    stream = ec.Forecaster().stream(50, "loss")
+    with pytest.warns(StrongContradictionWarning) as told:
+        for step in range(20):
+            stream.update(0.3 + 0.05 * step)
+    assert len(told) == 1

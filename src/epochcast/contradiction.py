@@ -18,11 +18,12 @@ def contradiction(curves: Curves, metric: Metric) -> str | None:
     return _against_the_direction(curves, metric) or _shares_as_percentages(curves, metric)
 
 
-def warn_on_contradiction(curves: Curves, metric: Metric) -> None:
-    """Tell whoever called the caller."""
+def warn_on_contradiction(curves: Curves, metric: Metric) -> bool:
+    """Tell whoever called the caller, if there is anything to say; whether there was."""
     sentence = contradiction(curves, metric)
     if sentence is not None:
         warnings.warn(sentence, StrongContradictionWarning, stacklevel=3)
+    return sentence is not None
 
 
 def _against_the_direction(curves: Curves, metric: Metric) -> str | None:

@@ -300,11 +300,11 @@ class Stream:
         self.config = config
         self._others = others
         self._forecaster = forecaster
-        # On a coarser grid of steps, values come and go.
-        on_its_grid = self.horizon <= (forecaster.engine.grid or self.horizon)
-        self._predictor = forecaster.engine.for_one_run() if on_its_grid else forecaster.engine
+        engine = forecaster.engine  # on a coarser grid of steps, values come and go
+        self._predictor = engine.for_one_run() if self.horizon <= (engine.grid or self.horizon) else engine
         self._steps: list[float] = []
         self._values: list[float] = []
+        self._contradicted = False  # said once, not with each value
 
     def update(self, value: float, *positional: float, step: float | None = None) -> Forecast:
         """Add the newest value and forecast the rest.
@@ -338,7 +338,7 @@ class Stream:
         forecast = self._forecaster.forecast_seen(
             seen, self.horizon, self.metric, predictor=self._predictor, others=self._others
         )
-        warn_on_contradiction(seen.curves, self.metric)
+        self._contradicted = self._contradicted or warn_on_contradiction(seen.curves, self.metric)
         self._steps, self._values = steps, values
         return forecast
 

@@ -224,6 +224,7 @@ class Stopper(Search):
         super()._start_run()
         self._others: Others | None = None  # the runs before, once they are asked for
         self._stream: Stream | None = None
+        self._contradicted = False
         self._forecast: Forecast | None = None
         self._forecast_of = 0  # how many values the forecast has seen
 
@@ -280,7 +281,7 @@ class Stopper(Search):
         if self._reads_anew:
             seen = seen_of(self._values, self._steps, self.metric, config=self._config)
             self._forecast = self.forecaster.forecast_seen(seen, self.horizon, self.metric, **known)
-            warn_on_contradiction(seen.curves, self.metric)
+            self._contradicted = self._contradicted or warn_on_contradiction(seen.curves, self.metric)
         else:
             if self._stream is None:
                 self._stream = Stream(self.forecaster, self.horizon, self.metric, config=self._config, **known)
