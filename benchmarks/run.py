@@ -22,8 +22,10 @@ from pathlib import Path
 # One core: numpy's libraries read this when they are first imported.
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
+import beside_others
 import numpy as np
 import real_curves
+import search_overhead
 import torch
 import watch
 
@@ -187,8 +189,8 @@ def bare_call(engine: SetEngine | StreamEngine, values: np.ndarray) -> Callable[
     return lambda: session.run(["raw"], recorded[0])
 
 
-def stream_lines() -> list[Line]:
-    torch.set_num_threads(1)
+def paper_sized() -> Callable[[], object]:
+    """One forecast of the size of the paper's largest network, in torch: cutoff 50, 50 steps."""
     reference = SetModel(PAPER_SIZES["P3"]).eval()
     steps = torch.arange(1, 101)[None] / 100
     values = torch.rand(1, 50)
@@ -197,6 +199,11 @@ def stream_lines() -> list[Line]:
         with torch.inference_mode():
             return reference(steps[:, :50], values, torch.ones(1, 50).bool(), steps[:, 50:])
 
+    return p3
+
+
+def stream_lines() -> list[Line]:
+    p3 = paper_sized()
     forecaster = ec.Forecaster("stream")
     curves = ec.sample_prior(1_000, seed=1)
     single = ratio(p3, lambda: forecaster.forecast(curves[0, :50], 100, "unit"), (2, 30))
@@ -226,6 +233,36 @@ def stream_lines() -> list[Line]:
     ]
 
 
+def context_lines() -> list[Line]:
+    costs = beside_others.measure(ratio, paper_sized())
+    memory = peak_megabytes(beside_others.MEMORY.format(folder=str(Path(__file__).parent)))
+    limits = {16: 2.5, 64: 5.0}
+    return [
+        *(
+            Line(
+                f"`real`: a forecast beside {count} finished runs of 50 values, against one without",
+                f"{costs.forecast[count]:.1f}x",
+                f"<= {limit:g}x",
+                costs.forecast[count] <= limit,
+            )
+            for count, limit in limits.items()
+        ),
+        Line(
+            "`real`: a streaming update beside 16, against one without",
+            f"{costs.update:.1f}x",
+            "<= 2x",
+            costs.update <= 2.0,
+        ),
+        Line(
+            "`real`: a forecast beside 16, against P3's size in torch",
+            f"{costs.reference:.0f}x faster",
+            ">= 10x",
+            costs.reference >= 10.0,
+        ),
+        Line("`real`: memory of reading 64 other runs", f"{memory:.0f} MB", "< 100 MB", memory < 100),
+    ]
+
+
 def watch_lines() -> list[Line]:
     grown = [watch.measure()["all have grown"] for _ in range(3)]
     seconds = float(np.median(grown))
@@ -237,6 +274,10 @@ def watch_lines() -> list[Line]:
             seconds < 1.0,
         )
     ]
+
+
+def search_lines() -> list[Line]:
+    return [Line(*row) for row in search_overhead.rows(search_overhead.measure())]
 
 
 def real_curves_lines() -> list[Line]:
@@ -266,7 +307,9 @@ def main() -> None:
     for name in ("lcpfn", "stream"):
         lines += forecast_lines(name)
     lines += stream_lines()
+    lines += context_lines()
     lines += watch_lines()
+    lines += search_lines()
     lines += real_curves_lines()
     shares = ", ".join(share_of_peak(name) for name in ("lcpfn", "stream"))
     today = datetime.datetime.now(datetime.timezone.utc).date()

@@ -19,8 +19,8 @@ import numpy as np
 
 from epochcast.benchmarks import read_npz
 from epochcast.experiments.contenders import contenders
-from epochcast.experiments.stopping.reach_table import TaskRuns
 from epochcast.experiments.stopping.replay import Settings, evaluate_task
+from epochcast.experiments.task_runs import TaskRuns
 from epochcast.forecaster import Forecaster
 from epochcast.stopping.decision import decide
 

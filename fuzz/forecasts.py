@@ -1,10 +1,12 @@
 """Forecasts of random runs: each is refused with an `EpochcastError`, or holds no NaN, in order and within its bounds.
 
     python fuzz/forecasts.py --count 20000 --seed 0
+    python fuzz/forecasts.py --count 20000 --start 5000 --stop 10000    # a part of them
     python fuzz/forecasts.py --seed 0 --only 1234       # one case again, shown in full
 
-Every case is drawn from (seed, its number) alone. The last tenth comes from hypothesis: arguments of any type at all.
-Prints what became of each kind, then the first 20 distinct failures, and exits with 1 if there is one.
+Every case is drawn from (seed, its number) alone. The last tenth comes from hypothesis, a hundred at a time: arguments
+of any type at all. Prints what became of each kind, the slowest case, then the first 20 distinct failures, and exits
+with 1 if there is one.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import math
 import resource
 import signal
 import sys
+import time
 import traceback
 import warnings
 from collections import Counter
@@ -33,6 +36,7 @@ from epochcast.errors import StrongContradictionWarning
 LEVELS = [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99]
 TOLERANCE = 5e-5  # between a run of a batch and the same run alone, of ranks or of the range: float32 is no finer
 SLOWEST = 20  # seconds of processor time; longer counts as endless
+ROUND = 100  # cases that hypothesis thinks of in one go
 MOST_MEMORY = 12 * 2**30  # bytes of address space, most of which torch takes without using it
 SHOWN = 20
 
@@ -53,6 +57,7 @@ class Tally:
     examples: dict[str, str] = field(default_factory=dict)
     seconds: int = SLOWEST  # that a case may take
     farthest: float = 0.0  # largest distance seen between a run of a batch and the same run alone
+    slowest: tuple[float, str] = (0.0, "none")  # seconds of processor time of a case, and which it was
 
     def add(self, kind: str, outcome: str) -> None:
         self.counts.setdefault(kind, Counter())[outcome] += 1
@@ -68,6 +73,7 @@ class Tally:
         for kind, counts in sorted(self.counts.items()):
             print(f"{kind:12} {'  '.join(f'{counts[what]:6d} {what}' for what in ('answered', 'refused', 'failed'))}")
         print(f"runs of a batch and alone: at most {self.farthest:.1e} apart")
+        print(f"slowest case: {self.slowest[0]:.1f} s, {self.slowest[1]}")
         for what, example in itertools.islice(self.examples.items(), SHOWN):
             print(f"\n{what}\n    {example}")
 
@@ -218,6 +224,7 @@ def watched(seconds: int) -> Iterator[None]:
 
 
 def attempt(case: Case, rng: np.random.Generator, tally: Tally, name: str) -> None:
+    began = time.process_time()
     try:
         with watched(tally.seconds):
             run(case, rng, tally)
@@ -226,6 +233,9 @@ def attempt(case: Case, rng: np.random.Generator, tally: Tally, name: str) -> No
         tally.add(case.kind, "refused")
     except (Exception, EndlessError) as error:
         tally.failed(case.kind, error, f"{name}: {case.shown()}  -> {str(error)[:200]}")
+    seconds = time.process_time() - began
+    if seconds > tally.slowest[0]:
+        tally.slowest = seconds, f"{name}: {case.shown()}"
 
 
 def draw(seed: int, number: int) -> tuple[Case, np.random.Generator]:
@@ -235,24 +245,38 @@ def draw(seed: int, number: int) -> tuple[Case, np.random.Generator]:
     return KINDS[kind](rng), rng
 
 
-def attempt_anything(count: int, seed: int, tally: Tally) -> None:
-    """Arguments of any type: what hypothesis thinks of is stranger than what we do."""
+def attempt_anything(round: str, count: int, tally: Tally) -> None:
+    """Arguments of any type: what hypothesis thinks of is stranger than what we do. The round seeds it."""
     import hypothesis
 
-    @hypothesis.seed(seed)
+    @hypothesis.seed(round)
     @hypothesis.settings(
         max_examples=count, deadline=None, database=None, suppress_health_check=list(hypothesis.HealthCheck)
     )
     @hypothesis.given(anything())
     def attempt_one(case: Case) -> None:
-        attempt(case, np.random.default_rng(seed), tally, "hypothesis")
+        attempt(case, np.random.default_rng(0), tally, round)
 
     attempt_one()
+
+
+def attempt_all(numbers: range, count: int, seed: int, tally: Tally) -> None:
+    """Some of `count` cases. A round of hypothesis is done where its first number is one of them."""
+    first_odd = count - count // 10
+    for number in numbers:
+        if number < first_odd:
+            case, rng = draw(seed, number)
+            attempt(case, rng, tally, f"--seed {seed} --only {number}")
+        elif (number - first_odd) % ROUND == 0:
+            round = f"--seed {seed} --count {count} --start {number} --stop {number + 1}"
+            attempt_anything(round, min(ROUND, count - number), tally)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="forecasts of random runs")
     parser.add_argument("--count", type=int, default=20_000)
+    parser.add_argument("--start", type=int, default=0, help="the first of them that is done")
+    parser.add_argument("--stop", type=int, help="the first of them that is done no more; by default all are done")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=int, default=SLOWEST, help="a case that takes longer has failed")
     parser.add_argument("--only", type=int, help="the number of one case, to see it again")
@@ -265,11 +289,8 @@ def main() -> int:
         with watched(tally.seconds):
             run(case, rng, tally)
         return 0
-    by_hypothesis = arguments.count // 10
-    for number in range(arguments.count - by_hypothesis):
-        case, rng = draw(arguments.seed, number)
-        attempt(case, rng, tally, f"--seed {arguments.seed} --only {number}")
-    attempt_anything(by_hypothesis, arguments.seed, tally)
+    stop = arguments.count if arguments.stop is None else min(arguments.stop, arguments.count)
+    attempt_all(range(arguments.start, stop), arguments.count, arguments.seed, tally)
     tally.print()
     return int(bool(tally.examples))
 

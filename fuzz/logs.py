@@ -1,9 +1,12 @@
 """Damaged logs: a reader gives a run or refuses with an `EpochcastError`, and no file hides the others of its folder.
 
     python fuzz/logs.py --mutations 5000 --seed 0
+    python fuzz/logs.py --start 2000 --mutations 1000 --format csv --format wandb     # a part of them
+    python fuzz/logs.py --start 1234 --mutations 1 --format csv                       # one mutation again
 
-One line per format; exit code 1 if anything escaped. Files with checksums are damaged both as they lie on disk and
-below their checksums, since damage would otherwise hardly ever get past the first of them.
+Every mutation is drawn from the seed, its format and its number alone. One line per format; exit code 1 if anything
+escaped. Files with checksums are damaged both as they lie on disk and below their checksums, since damage would
+otherwise hardly ever get past the first of them.
 """
 
 from __future__ import annotations
@@ -64,6 +67,11 @@ def csv_log() -> Format:
     rows = [f"{step},{1 - value:.4f},{value},sgd" for step, value in enumerate(values(), start=1)]
     text = "\n".join(["epoch,loss,val_acc,optimizer", *rows, *rows[4:6]]) + "\n"
     return one_file("run.csv", text.encode())
+
+
+def csv_of_runs() -> Format:
+    rows = [f"{run},{step},{value}" for step, value in enumerate(values(), start=1) for run in ("a", "7")]
+    return one_file("runs.csv", "\n".join(["trial_id,epoch,val_acc", *rows]).encode() + b"\n")
 
 
 def jsonl_log() -> Format:
@@ -171,7 +179,7 @@ def field(number: int, data: bytes) -> bytes:
 
 
 FORMATS: dict[str, Callable[[], list[Format]]] = {
-    "csv": lambda: [csv_log()],
+    "csv": lambda: [csv_log(), csv_of_runs()],
     "jsonl": lambda: [jsonl_log()],
     "tensorboard": lambda: [tensorboard_log(below_checksums=below) for below in (False, True)],
     "transformers": lambda: [transformers_log()],
@@ -226,17 +234,17 @@ class Trial:
         self.counts: Counter[str] = Counter(mutations=0, read=0, refused=0, escapes=0)
         self.escapes: list[str] = []
 
-    def run(self, log: Format, parts: Sequence[bytes]) -> None:
+    def run(self, log: Format, parts: Sequence[bytes], number: int) -> None:
         self.counts["mutations"] += 1
         try:
-            outcome = self._read(log, parts)
+            outcome = self._read(log, parts, watch=number % WATCHED == 0)
         except Exception as error:  # what is looked for
             self.counts["escapes"] += 1
-            self.escapes.append(f"mutation {self.counts['mutations']}: {type(error).__name__}: {error}")
+            self.escapes.append(f"mutation {number}: {type(error).__name__}: {error}")
         else:
             self.counts[outcome] += 1
 
-    def _read(self, log: Format, parts: Sequence[bytes]) -> str:
+    def _read(self, log: Format, parts: Sequence[bytes], watch: bool) -> str:
         shutil.rmtree(self.folder, ignore_errors=True)
         for name, data in {"whole.csv": b"val_acc\n0.5\n0.6\n", **log.files(parts)}.items():
             path = self.folder / name
@@ -255,25 +263,24 @@ class Trial:
         caught = [skipped.reason for skipped in findings.skipped if "its reader failed" in skipped.reason]
         if caught:
             raise AssertionError(caught[0])
-        if self.counts["mutations"] % WATCHED == 0:
+        if watch:
             snapshot = Watcher(self.folder, "val_acc", "accuracy", 40, forecaster=self.forecaster).refresh()
             json.dumps(snapshot.to_dict(), allow_nan=False)
         return "refused" if findings.skipped else outcome
 
 
-def fuzz_logs(mutations: int, seed: int) -> dict[str, Counter[str]]:
-    """Counts by format: mutations, read, refused, escapes. What escapes is told on the error stream."""
+def fuzz_logs(mutations: int, seed: int, start: int = 0, names: Sequence[str] = ()) -> dict[str, Counter[str]]:
+    """Counts by format, all by default: mutations, read, refused, escapes. Escapes are told on the error stream."""
     report: dict[str, Counter[str]] = {}
     forecaster = ec.Forecaster()
-    for name, make in FORMATS.items():
-        rng = random.Random(f"{seed} {name}")
-        logs = make()
+    for name in names or FORMATS:
+        logs = FORMATS[name]()
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
             warnings.simplefilter("error")
             trial = Trial(Path(folder) / "logs", forecaster)
-            for number in range(mutations):
+            for number in range(start, start + mutations):
                 log = logs[number % len(logs)]
-                trial.run(log, damaged(log, rng))
+                trial.run(log, damaged(log, random.Random(f"{seed} {name} {number}")), number)
         report[name] = trial.counts
         for escape in trial.escapes[:5]:
             print(f"{name}, seed {seed}, {escape}", file=sys.stderr)
@@ -283,9 +290,11 @@ def fuzz_logs(mutations: int, seed: int) -> dict[str, Counter[str]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description="damage logs and see what their readers make of it")
     parser.add_argument("--mutations", type=int, default=5000, help="of each format")
+    parser.add_argument("--start", type=int, default=0, help="the number of the first mutation")
+    parser.add_argument("--format", action="append", choices=list(FORMATS), help="may be repeated; by default all")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    report = fuzz_logs(options.mutations, options.seed)
+    report = fuzz_logs(options.mutations, options.seed, options.start, options.format or ())
     for name, counts in report.items():
         print(f"{name}: " + ", ".join(f"{count:,} {what}" for what, count in counts.items()))
     return 1 if any(counts["escapes"] for counts in report.values()) else 0

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from epochcast.benchmarks import read_npz
 from epochcast.curve import Array
-from epochcast.experiments.stopping.reach_table import TaskRuns
+from epochcast.experiments.task_runs import TaskRuns
 from epochcast.forecaster import Forecaster
 from epochcast.stopping.calibration import FinishedRuns, forecasts, smallest_confidence
 from epochcast.stopping.decision import rest_of_run

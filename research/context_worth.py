@@ -3,10 +3,12 @@
     python research/context_worth.py ../shared/data/lcbench.npz ../shared/data/taskset.npz --model new.onnx
     python research/context_worth.py ... --without-configs --half report
     python research/context_worth.py ../shared/data/lcbench.npz --strangers ../shared/data/taskset.npz
+    python research/context_worth.py ../shared/data/lcbench.npz --model latent-kronecker-gp --counts 16 --most-targets 8
 
 Runs of a task are split by chance into those in view and those forecast, all normalised by one reference. A cell is a
 collection at a cutoff with so many runs in view; each line shows the mean log-likelihood, what it gained, the share of
 values inside the 90 % interval, and, before the first epoch, the root mean squared error of the median of the end.
+With `--finished` runs that broke down, or grew beyond 100,000, are neither in view nor forecast.
 The report half (`--half report`) is for the very end; every look at it is to be counted.
 """
 
@@ -20,6 +22,8 @@ from typing import Any
 
 import numpy as np
 from halves import groups, split
+from numpy.typing import NDArray
+from peers.latent_kronecker import LatentKronecker
 
 from epochcast.benchmarks import CurveSet
 from epochcast.benchmarks.npz import arrays_of
@@ -27,11 +31,12 @@ from epochcast.curve import Array, Curves, Lengths
 from epochcast.engines import load_engine
 from epochcast.question import Context, Engine, Question
 
+PEER = LatentKronecker.name  # with botorch installed; of it there is no forecast without other runs
 SHARES = (0.0, 0.1, 0.2, 0.4, 0.8)
-COUNTS = (0, 1, 4, 16, 64)
-MOST_TARGETS = 40  # of a task
+COUNTS = (1, 4, 16, 64)
 FEWEST = 4  # runs of a task
 QUERIES = 12  # later steps of a run that are scored
+EXPLODED = 1e5
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,7 @@ class Score:
 
     likelihood: float
     inside: float
-    end_error: float  # of the median, at the last step
+    end_error: float  # squared, of the median at the last step
 
 
 def known_configs(curves: CurveSet, rows: Lengths) -> tuple[dict[str, float] | None, ...]:
@@ -101,9 +106,18 @@ def _scores(engine: Engine, question: Question, truth: Array) -> list[Score]:
     return [Score(*(float(x) for x in row)) for row in zip(likelihood, inside, error, strict=True)]
 
 
-def tasks(path: Path, half: str) -> Iterator[tuple[str, CurveSet, list[str]]]:
+def finished(curves: CurveSet) -> NDArray[np.bool_]:
+    """Which runs came to their end."""
+    rows = np.arange(len(curves))
+    largest = np.abs(curves.values, where=np.isfinite(curves.values), out=np.zeros_like(curves.values)).max(axis=1)
+    return (curves.step_grid[rows, curves.lengths - 1] >= curves.horizons) & (largest < EXPLODED)
+
+
+def tasks(path: Path, given: argparse.Namespace) -> Iterator[tuple[str, CurveSet, list[str]]]:
     """Tasks of a half, with one reference for all runs of each, and what each run must not see of its like."""
-    for curves, chosen in split(path, half):  # type: ignore[arg-type]
+    for curves, chosen in split(path, given.half):
+        if given.finished:
+            chosen = chosen & finished(curves)
         names = [str(name) for name in arrays_of(path).get("run_names", np.arange(len(curves)))]
         parents = groups(curves, names) if "lr_scheduling" in path.name else [str(i) for i in range(len(curves))]
         for task in np.unique(curves.task[chosen]):
@@ -116,19 +130,24 @@ def tasks(path: Path, half: str) -> Iterator[tuple[str, CurveSet, list[str]]]:
 
 
 def compare(
-    engine: Engine, path: Path, half: str, with_configs: bool, seed: int, strange: tuple[Context, float] | None
+    engine: Engine, path: Path, given: argparse.Namespace, strange: tuple[Context, float] | None
 ) -> dict[tuple[int, float], list]:
     """Scores [with, without] of every run that was forecast with so many others in view."""
     cells: dict[tuple[int, float], list[tuple[Score, Score]]] = {}
-    for number, (_, curves, parents) in enumerate(tasks(path, half)):
-        rng = np.random.default_rng([seed, number])
+    with_configs = not given.without_configs
+    for number, (_, curves, parents) in enumerate(tasks(path, given)):
+        rng = np.random.default_rng([given.seed, number])
         order = rng.permutation(len(curves))
-        others, targets = order[: min(max(COUNTS), len(order) // 2 + 1)], order[len(order) // 2 + 1 :][:MOST_TARGETS]
+        others, targets = (
+            order[: min(max(COUNTS), len(order) // 2 + 1)],
+            order[len(order) // 2 + 1 :][: given.most_targets],
+        )
         if "lr_scheduling" in path.name:  # every run is forecast, with runs of other parents in view
-            others, targets = order, order[:MOST_TARGETS]
+            others, targets = order, order[: given.most_targets]
         for share in SHARES:
-            without = dict(scored(engine, curves, targets, share, None, with_configs)) if share else {}
-            for count in COUNTS[1:]:
+            alone = share and given.model != PEER
+            without = dict(scored(engine, curves, targets, share, None, with_configs)) if alone else {}
+            for count in given.counts:
                 for i, score in beside(engine, curves, targets, others, count, share, with_configs, parents, strange):
                     cells.setdefault((count, share), []).append((score, without.get(i, score)))
     return cells
@@ -160,23 +179,26 @@ def main() -> None:
     parser.add_argument("--model", default="default")
     parser.add_argument("--half", choices=("choose", "report"), default="choose")
     parser.add_argument("--without-configs", action="store_true")
+    parser.add_argument("--finished", action="store_true", help="leave out runs that broke down")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--counts", type=lambda text: [int(part) for part in text.split(",")], default=COUNTS)
+    parser.add_argument("--most-targets", type=int, default=40, help="runs of a task that are forecast")
     parser.add_argument(
         "--strangers", type=Path, help="a collection whose runs take the place of a share of those in view"
     )
     parser.add_argument("--strange-share", type=float, default=1.0)
     given = parser.parse_args()
-    engine = load_engine(given.model)
+    engine: Engine = LatentKronecker() if given.model == PEER else load_engine(given.model)
     strange = None
     if given.strangers is not None:
-        _, curves, _ = next(tasks(given.strangers, given.half))
+        _, curves, _ = next(tasks(given.strangers, given))
         strange = context_of(curves, np.arange(min(max(COUNTS), len(curves))), False), given.strange_share
     for path in given.collections:
-        cells = compare(engine, path, given.half, not given.without_configs, given.seed, strange)
+        cells = compare(engine, path, given, strange)
         print(
             f"{path.stem}: log-likelihood (gain, inside 90 %) at 0 / 10 / 20 / 40 / 80 %, and error of the end at 0 %"
         )
-        for count in COUNTS[1:]:
+        for count in given.counts:
             line = []
             for share in SHARES:
                 pairs = cells.get((count, share), [])

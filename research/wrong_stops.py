@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from epochcast.benchmarks import CurveSet, load
 from epochcast.curve import Array
 from epochcast.errors import InputError
-from epochcast.experiments.stopping.reach_table import ReachTable, TaskRuns
+from epochcast.experiments.stopping.reach_table import ReachTable
 from epochcast.experiments.stopping.selection import Limits, Pool, never, random_orders, regret, replay, speedup
+from epochcast.experiments.task_runs import TaskRuns
 from epochcast.forecaster import Forecaster
 from epochcast.stopping.decision import MIN_SHARE, MIN_STEPS, too_early
 from epochcast.stopping.reach import reach

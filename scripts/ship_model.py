@@ -20,27 +20,20 @@ from epochcast.runtime.networks import load_network
 from epochcast.runtime.weights import FOLDER, context_graphs, read_safetensors
 
 
-def card_with_context(trainer: Trainer, shipped: dict[str, object], about: str, version: int) -> dict[str, object]:
-    """The card of a model that ships already, which has learned to read other runs: alone it answers as before."""
-    config, network = trainer.config, trainer.objective.network
+def context_of(trainer: Trainer) -> dict[str, object]:
+    """What a card says of the part that reads other runs."""
+    config, named = trainer.config, trainer.objective.network.named_parameters()
     return {
-        **shipped,
-        "about": about,
-        "version": version,
-        "date": date.today().isoformat(),
-        "weights": sum(p.numel() for p in network.parameters()),
-        "context": {
-            "weights": sum(p.numel() for p in network.parameters() if p.requires_grad),
-            "recipe": f"width {config.model.context}, {config.model.context_layers} layers over other runs, "
-            f"{config.optimizer}, batch {config.batch}",
-            "lessons": trainer.step * config.batch,
-            "minutes": round(trainer.seconds / 60),
-        },
+        "weights": sum(p.numel() for name, p in named if name.startswith("context.")),
+        "recipe": f"width {config.model.context}, {config.model.context_layers} layers over other runs, "
+        f"{config.optimizer}, batch {config.batch}",
+        "lessons": trainer.step * config.batch,
+        "minutes": round(trainer.seconds / 60),
     }
 
 
 def check_alone(trainer: Trainer, name: str) -> None:
-    """Raise if a model that learned to read other runs would not answer as before without them."""
+    """Raise if a model that learned nothing but to read other runs would not answer as before without them."""
     before, _ = read_safetensors(FOLDER / f"{name}.safetensors")
     for key, weight in trainer.objective.network.state_dict().items():
         if not key.startswith("context.") and not np.array_equal(before[key], weight.numpy()):
@@ -58,7 +51,7 @@ def card_of(trainer: Trainer, graph: Path, about: str, curves: int, version: int
         "prior": config.prior,
         "recipe": f"{config.model.layers}x{config.model.width} {config.model.layout}, {config.optimizer}, "
         f"{config.targets} targets, batch {config.batch}",
-        "curves": trainer.step * config.batch,
+        "curves": trainer.step * (config.alone or config.batch),
         "minutes": round(trainer.seconds / 60),
         "weights": sum(p.numel() for p in trainer.objective.network.parameters()),
         "scored_on": curves,
@@ -78,7 +71,8 @@ def main() -> None:
     arguments = parser.parse_args()
     trainer = Trainer.resume(arguments.checkpoint)
     reads_context = trainer.config.model.context > 0
-    if reads_context:
+    same_alone = reads_context and not trainer.config.alone
+    if same_alone:
         check_alone(trainer, arguments.name)
     weights, graph = export(trainer, FOLDER, arguments.name)
     files = [weights, graph, *(context_graphs(graph) if reads_context else ())]
@@ -86,12 +80,15 @@ def main() -> None:
     registry = json.loads(path.read_text()) if path.exists() else {"default": arguments.name, "models": {}}
     shipped = registry["models"].get(arguments.name, {"card": {}})["card"]
     version = shipped.get("version", 0) + 1
-    entry = {
-        "sha256": {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files},
-        "card": card_with_context(trainer, shipped, arguments.about, version)
-        if reads_context
-        else card_of(trainer, graph, arguments.about, arguments.curves, version),
-    }
+    if same_alone:
+        weights_of_all = sum(p.numel() for p in trainer.objective.network.parameters())
+        card = {**shipped, "about": arguments.about, "version": version, "date": date.today().isoformat()}
+        card["weights"] = weights_of_all
+    else:
+        card = card_of(trainer, graph, arguments.about, arguments.curves, version)
+    if reads_context:
+        card["context"] = context_of(trainer)
+    entry = {"sha256": {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}, "card": card}
     registry["models"][arguments.name] = entry
     path.write_text(json.dumps(registry, indent=2) + "\n")
     print(json.dumps(entry["card"], indent=2))

@@ -382,3 +382,19 @@ def test_path_of_nothing_or_of_an_unknown_format_is_an_error(tmp_path: Path) -> 
 def test_shipped_collection_loads_by_name() -> None:
     found: Collection = load("digits_bench")
     assert [curves.name for curves in found.sets] == ["digits_bench_accuracy", "digits_bench_log_loss"]
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"path": None}, "path=None must be the path"),
+        ({"monitor": 3}, "monitor=3 must be a name"),
+        ({"horizon": None}, "horizon=None is not a number"),
+        ({"horizon": 10**400}, "horizon=.* is too large"),
+        ({"skip_bad": "yes"}, "skip_bad='yes' must be True or False"),
+    ],
+)
+def test_argument_of_load_that_cannot_be_used_is_named(tmp_path: Path, given: dict[str, Any], problem: str) -> None:
+    (tmp_path / "run.csv").write_text("epoch,val_acc\n1,0.5\n2,0.6\n")
+    with pytest.raises(InputError, match=problem):
+        load(**{"path": tmp_path, "monitor": "val_acc", **given})

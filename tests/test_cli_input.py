@@ -276,3 +276,44 @@ def test_progress_is_shown_on_a_terminal_and_not_in_the_output(
 
 def test_progress_is_silent_where_there_is_no_terminal() -> None:
     assert command("demo").err == ""
+
+
+# --- input that is hardly any -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("empty.csv", "", "empty.csv is empty"),
+        ("header.csv", "epoch,val_acc\n", "header.csv holds no values in column 'val_acc'"),
+        ("half.csv", "epoch,val_acc\n1,0.5", "'val_acc'; the last line has no line end"),
+        ("empty.jsonl", "", "empty.jsonl is empty"),
+        ("", "", "must be the path of a file or a folder"),
+    ],
+)
+def test_forecast_of_a_log_without_values_says_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if name:
+        Path(name).write_text(text)
+    assert said in command("forecast", name, "--metric", "accuracy", "--horizon", "9").refusal
+
+
+def test_forecast_of_a_folder_without_logs_says_so(tmp_path: Path) -> None:
+    said = command("forecast", str(tmp_path), "--metric", "accuracy", "--horizon", "9").refusal
+    assert "holds no logs (CSV, JSON lines, TensorBoard, MLflow, W&B)" in said
+
+
+def test_forecast_of_a_standard_input_that_is_closed_is_refused() -> None:
+    words = [sys.executable, "-m", "epochcast.cli", "forecast", "-", "--metric", "accuracy", "--horizon", "9"]
+    ended = subprocess.run(words, preexec_fn=lambda: os.close(0), capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == "epochcast: there is no standard input to read; give the path of a log\n"
+
+
+def test_numbers_that_begin_with_a_minus_are_told_where_to_go() -> None:
+    asked = ("--metric", "reward", "--horizon", "50")
+    refusal = command("forecast", "-200,-150,-100", *asked).refusal
+    assert "numbers that begin with a minus go last, behind --, as in -- -200,-150,-100" in refusal
+    assert command("forecast", *asked, "--json", "--", "-200,-150,-100").answer["metric"] == "reward"

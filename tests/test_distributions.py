@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from epochcast.distributions import Bars, Distribution, Mixture
+from epochcast.distributions import Bars, Distribution, Mixture, joined
 from epochcast.errors import InputError
 from epochcast.special import softmax
 
@@ -411,3 +411,42 @@ def test_distribution_that_cannot_exist_raises(build: Callable[[], Any], fragmen
     with pytest.raises(InputError) as caught:
         build()
     assert fragment in str(caught.value)
+
+
+def test_mixtures_of_different_widths_are_joined_without_a_change() -> None:
+    rng = np.random.default_rng(0)
+
+    def drawn(count: int, components: int) -> Mixture:
+        shape = (count, 3, components)
+        return Mixture.of(rng.normal(size=shape), rng.normal(size=shape), 0.3 * rng.normal(size=shape))
+
+    narrow, wide = drawn(2, 4), drawn(5, 9)
+    both = joined([narrow, wide])
+    assert both.shape == (7, 3)
+    y = rng.normal(size=(7, 3))
+    for rows, part in ((slice(0, 2), narrow), (slice(2, 7), wide)):
+        np.testing.assert_allclose(both[rows].log_prob(y[rows]), part.log_prob(y[rows]), rtol=1e-12)
+        np.testing.assert_allclose(both[rows].icdf(0.3), part.icdf(0.3), rtol=1e-9)
+        np.testing.assert_allclose(both[rows].variance(), part.variance(), rtol=1e-12)
+    assert both.sample(1_000, rng).shape == (1_000, 7, 3)
+
+
+@pytest.mark.parametrize("place", [0.3679, 0.36790704081025521])
+def test_quantiles_of_a_mixture_with_a_narrow_component_take_few_steps(monkeypatch, place):
+    """As networks see a run that stays; bisection takes up to 42 steps to find the component and to settle in it."""
+    means, scales = np.array([0.3678, 0.3685, place, 0.5]), np.array([6e-3, 1e-3, 3e-7, 0.4])
+    mixture = Mixture.of(np.log([1e-3, 2e-2, 0.978, 1e-3]), means, np.log(scales))
+    asked = []
+    newton_step = Mixture._newton_step
+    monkeypatch.setattr(Mixture, "_newton_step", lambda *given: asked.append(1) or newton_step(*given))
+    for level in (0.001, 0.02, 0.25, 0.5, 0.75, 0.98, 0.999):
+        asked.clear()
+        assert mixture.cdf(mixture.icdf(level)) == pytest.approx(level, rel=1e-6)
+        assert len(asked) <= 25
+
+
+def test_quantiles_of_a_mixture_whose_components_lie_next_to_each_other_are_exact():
+    """A step from one to the other is next to nothing, which says nothing of how far the quantile is."""
+    mixture = Mixture.of(np.zeros(3), np.array([8.67e-19, 2.0, 0.0]), np.full(3, -1.0))
+    levels = np.linspace(0.01, 0.99, 99)
+    np.testing.assert_allclose(mixture.cdf(mixture.icdf(levels)), levels, rtol=1e-9)

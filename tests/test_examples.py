@@ -47,16 +47,31 @@ def test_example_finishes_its_best_run_and_stops_its_worst(example: str, tmp_pat
     assert not list(tmp_path.iterdir())  # an example leaves nothing behind
 
 
-def test_freeze_thaw_example_goes_on_after_its_interruption_and_pauses_runs(tmp_path: Path) -> None:
-    pytest.importorskip("sklearn")
-    command = [sys.executable, EXAMPLES / "freeze_thaw.py"]
+@pytest.mark.parametrize(
+    ("example", "needed"),
+    [
+        ("freeze_thaw", []),
+        pytest.param("freeze_thaw_ray", ["ray"], marks=pytest.mark.slow),
+        pytest.param("freeze_thaw_syne_tune", ["syne_tune"], marks=pytest.mark.slow),
+    ],
+)
+def test_freeze_thaw_example_pauses_runs_and_tells_how_far_they_came(
+    example: str, needed: list[str], tmp_path: Path
+) -> None:
+    for module in ["sklearn", *needed]:
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"{example}.py needs {module}")
+    command = [sys.executable, EXAMPLES / f"{example}.py"]
     told = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path, timeout=600).stdout
-    came = [(int(runs), int(epoch)) for runs, epoch in re.findall(r"(\d+) runs? came to epoch (\d+) of 20", told)]
-    runs, epochs = (int(number) for number in re.findall(r"(\d+) runs in (\d+) epochs", told)[0])
+    came = [
+        (int(runs), int(epoch)) for runs, epoch in re.findall(r"(\d+) (?:run|trial)s? came to epoch (\d+) of", told)
+    ]
+    runs, epochs = (int(number) for number in re.findall(r"(\d+) (?:run|trial)s in (\d+) epochs", told)[0])
     assert sum(count for count, _ in came) == runs
     assert sum(count * epoch for count, epoch in came) == epochs  # nothing was trained twice
     assert max(epoch for _, epoch in came) > min(epoch for _, epoch in came)
-    assert not list(tmp_path.iterdir())
+    assert "best" in told.splitlines()[-1]
+    assert not list(tmp_path.iterdir())  # an example leaves nothing behind
 
 
 def texts(notebook: Any) -> str:

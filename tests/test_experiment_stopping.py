@@ -17,7 +17,7 @@ from epochcast.distributions import Mixture
 from epochcast.errors import InputError
 from epochcast.experiments.contenders import Contender
 from epochcast.experiments.harness import Harness, Store
-from epochcast.experiments.stopping.reach_table import ReachTable, TaskRuns
+from epochcast.experiments.stopping.reach_table import ReachTable
 from epochcast.experiments.stopping.replay import (
     BASELINE,
     CONFIDENCES,
@@ -38,7 +38,8 @@ from epochcast.experiments.stopping.selection import (
     replay,
     speedup,
 )
-from epochcast.experiments.stopping.study import files_in, run, tasks_of
+from epochcast.experiments.stopping.study import files_in, run
+from epochcast.experiments.task_runs import TaskRuns, tasks_of
 from epochcast.forecaster import Forecaster
 from epochcast.metric import Metric
 from epochcast.question import Engine, Question
@@ -325,7 +326,7 @@ def sets_in(data: Path) -> list[CurveSet]:
 
 def test_study_started_again_takes_finished_tasks_from_the_store(data: Path, tmp_path: Path) -> None:
     settings = Settings(orders=3, budget=3)
-    tasks = tasks_of(sets_in(data), settings)
+    tasks = tasks_of(sets_in(data))
     path = tmp_path / "cache.jsonl"
     first = run(tasks[:2], "stream", settings, Harness(Store(path)))
     done: list[tuple[int, int]] = []
@@ -344,7 +345,7 @@ def test_study_started_again_takes_finished_tasks_from_the_store(data: Path, tmp
 
 def test_report_averages_tasks_and_names_every_benchmark(data: Path, tmp_path: Path) -> None:
     settings = Settings(orders=3, budget=3)
-    results = run(tasks_of(sets_in(data), settings), "stream", settings)
+    results = run(tasks_of(sets_in(data)), "stream", settings)
     found = {(item.benchmark, item.rule, item.confidence): item for item in summaries(results)}
     fine = found["lcbench", "fine", 0.95]
     gains = [

@@ -6,6 +6,7 @@ import inspect
 import json
 import math
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +20,18 @@ from epochcast.question import Engine
 from epochcast.runtime.weights import find
 
 RISING = 1.0 - 0.7 * np.arange(1.0, 61.0) ** -0.5
+
+
+def endless_list():
+    items = []
+    items.append(items)
+    return items
+
+
+def endless_mapping():
+    items = {}
+    items["inner"] = items
+    return items
 
 
 class Gaussian(Engine):
@@ -498,11 +511,25 @@ def test_sample_of_many_draws_is_that_of_one_call_after_the_other():
         (lambda f: ec.Forecaster().stream(20, "accuracy").update(0.5, step="x"), "step='x'"),
         (lambda f: ec.Forecaster().stream(math.nan, "accuracy"), "horizon=nan"),
         (lambda f: ec.forecast([0.5], 9, "accuracy", schedule=lambda step: 1 / 0), "schedule failed.*ZeroDivision"),
+        (lambda f: ec.forecast([0.5], 9, "accuracy", schedule=10**400), "schedule .* is neither words"),
+        (lambda f: ec.forecast([0.5], 9, "accuracy", schedule="x" * 5_000), r"schedule 'x{200}\.\.\.' is unknown"),
+        (lambda f: ec.forecast([0.5], 9, "accuracy", schedule="cosine" + "," * 5_000), "is unknown"),
+        (lambda f: ec.forecast([0.5], 9, "accuracy", missing="x" * 5_000), r"missing='x*\.\.\.x*' is unknown"),
+        (lambda f: ec.forecast([0.5], 9, "accuracy", context=[[[1], [2, [3]]]]), "values"),
+        (lambda f: ec.forecast(endless_list(), 9, "accuracy"), "are no numbers, nor lists of them|is not a number"),
+        (lambda f: ec.forecast([0.5], 9, "accuracy", model=Path("/")), "/ is a folder"),
+        (lambda f: f.interval("x" * 5_000), r"coverage='x*\.\.\.x*'"),
+        (lambda f: ec.Metric.named(None), "metric=None must be a name"),
+        (lambda f: ec.Metric("m", True, hard=np.array(None)), "hard bounds"),
+        (lambda f: ec.FreezeThaw(endless_mapping(), 9, "accuracy"), "nested more than 32 deep"),
+        (lambda f: ec.FreezeThaw({"lr": [1, 10**400]}, 9, "accuracy"), "the choice .* is no number"),
+        (lambda f: ec.FreezeThaw({"lr": (0, 1)}, 9, "accuracy", forecaster="x" * 5_000), "must be a Forecaster"),
     ],
 )
 def test_argument_that_cannot_be_used_is_named(call, problem):
-    with pytest.raises(InputError, match=problem):
+    with pytest.raises(EpochcastError, match=problem) as refused:
         call(ec.forecast([0.5, 0.6], 9, "accuracy"))
+    assert len(str(refused.value)) < 500
 
 
 def test_schedule_that_contradicts_the_horizon_is_refused_when_a_stream_begins():

@@ -7,6 +7,7 @@ import logging
 import pickle
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -81,6 +82,12 @@ def test_option_that_cannot_be_used_is_refused_when_the_callback_is_made(options
 
 
 RATES = [0.1] * 9
+
+
+@pytest.mark.parametrize("monitor", [None, 3, b"val_acc", ["val_acc"]])
+def test_monitor_that_is_no_name_is_refused_when_the_callback_is_made(monitor: Any) -> None:
+    with pytest.raises(InputError, match=r"monitor=.* must be a name"):
+        StopperCallback(monitor, "accuracy", horizon=20)
 
 
 def test_schedule_that_contradicts_the_horizon_is_refused_when_the_callback_is_made() -> None:

@@ -110,7 +110,8 @@ def test_pruner_counts_from_zero_and_from_one_prune_at_the_same_value() -> None:
 
 
 def test_pruner_min_steps_and_check_every_are_kept() -> None:
-    second = search(EpochcastPruner(EPOCHS, "accuracy", min_steps=7, check_every=4), [FAST, HOPELESS])[1]
+    pruner = EpochcastPruner(EPOCHS, "accuracy", min_steps=7, check_every=4, confidence=0.9)
+    second = search(pruner, [FAST, HOPELESS])[1]
     assert len(second.intermediate_values) == 8
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import pickle
 import signal
 import tempfile
@@ -13,11 +14,11 @@ import pytest
 
 import epochcast as ec
 from epochcast.errors import ConfigError, InputError
+from tests import local_ray
 from tests.softmax_regression import FAST, GOOD, HOPELESS, accuracies
 
 pytest.importorskip("ray.tune")
 
-import ray
 from ray import tune
 
 from epochcast.integrations.ray_tune import EpochcastScheduler, EpochcastStopper
@@ -36,6 +37,13 @@ def test_stopper_metric_that_is_not_reported_raises_and_lists_names() -> None:
 
 def test_stopper_never_stops_the_whole_search() -> None:
     assert not EpochcastStopper("val_acc", horizon=EPOCHS).stop_all()
+
+
+def test_stopper_trial_of_nan_is_stopped_and_nobody_has_to_beat_it() -> None:
+    stopper = EpochcastStopper("val_acc", horizon=EPOCHS)
+    assert not stopper("t1", result(1, 0.9))
+    assert stopper("t1", result(2, math.nan))
+    assert [stopper("t2", result(step, 0.95 - 0.1 / step)) for step in range(1, 8)] == [False] * 7
 
 
 def test_stopper_metric_of_unknown_name_must_be_given() -> None:
@@ -82,25 +90,28 @@ def test_stopper_and_scheduler_survive_pickling(forecaster: ec.Forecaster | None
 
 @pytest.fixture(scope="module")
 def _local_ray() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_worker_niceness", "0")  # by default workers wait for all that the machine does otherwise
-        patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        patch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))  # workers unpickle what this module defines
-        ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    with local_ray.node(cpus=1):
         yield
-        ray.shutdown()
+
+
+BROKEN = -1.0  # a learning rate at which the fourth value is no number
 
 
 def train(config: dict[str, float]) -> None:
-    for value in accuracies(config["rate"], EPOCHS):
-        tune.report({"val_acc": value})
+    for epoch, value in enumerate(accuracies(abs(config["rate"]), EPOCHS), start=1):
+        tune.report({"val_acc": math.nan if config["rate"] == BROKEN and epoch == 4 else value})
 
 
-def lengths(path: Path, stop: EpochcastStopper | None, scheduler: EpochcastScheduler | None) -> list[int]:
-    """How long trials with three learning rates, one after the other, run."""
+def lengths(
+    path: Path,
+    stop: EpochcastStopper | None,
+    scheduler: EpochcastScheduler | None,
+    rates: tuple[float, ...] = (FAST, HOPELESS, GOOD),
+) -> list[int]:
+    """How long trials with these learning rates, one after the other, run."""
     tuner = tune.Tuner(
         train,
-        param_space={"rate": tune.grid_search([FAST, HOPELESS, GOOD])},
+        param_space={"rate": tune.grid_search(list(rates))},
         tune_config=tune.TuneConfig(
             metric="val_acc", mode="max", scheduler=scheduler, max_concurrent_trials=1, reuse_actors=True
         ),
@@ -127,6 +138,15 @@ def test_scheduler_in_a_real_search_stops_the_hopeless_and_keeps_the_best(
         fast, hopeless, good = lengths(tmp_path, None, EpochcastScheduler(horizon=EPOCHS))
     assert (fast, hopeless < EPOCHS / 2, good < EPOCHS) == (EPOCHS, True, True)
     assert not [record for record in caplog.records if record.name == "epochcast"]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+@pytest.mark.usefixtures("_local_ray")
+def test_scheduler_in_a_real_search_with_a_trial_of_nan_goes_on(tmp_path: Path) -> None:
+    broken, hopeless, fast = lengths(tmp_path, None, EpochcastScheduler(horizon=EPOCHS), rates=(BROKEN, HOPELESS, FAST))
+    assert (broken, fast) == (4, EPOCHS)
+    assert 4 <= hopeless < EPOCHS  # it has the values before to beat
 
 
 @pytest.mark.slow

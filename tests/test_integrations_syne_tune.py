@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import pickle
 from pathlib import Path
 from typing import Any
@@ -29,11 +30,12 @@ def scheduler(rates: list[float] | None = None, minimize: bool = False, **option
     return EpochcastScheduler(inside, horizon=EPOCHS, **options)
 
 
-def run(search: EpochcastScheduler, number: int, rate: float) -> int:
+def run(search: EpochcastScheduler, number: int, rate: float, nan_at: int | None = None) -> int:
     """How many epochs a trial runs under the scheduler."""
     trial = Trial(number, {"rate": rate}, datetime.datetime.now(datetime.timezone.utc))
     search.on_trial_add(trial=trial)
     for epoch, value in enumerate(accuracies(rate, EPOCHS), start=1):
+        value = math.nan if epoch == nan_at else value
         if search.on_trial_result(trial=trial, result={"epoch": epoch, "val_acc": value}) == SchedulerDecision.STOP:
             search.on_trial_remove(trial=trial)
             return epoch
@@ -42,10 +44,17 @@ def run(search: EpochcastScheduler, number: int, rate: float) -> int:
 
 
 def test_scheduler_stops_the_hopeless_and_keeps_the_best() -> None:
-    search = scheduler()
+    search = scheduler(confidence=0.9)
     assert run(search, 0, GOOD) == EPOCHS
     assert run(search, 1, HOPELESS) < EPOCHS / 2
     assert run(search, 2, FAST) == EPOCHS
+
+
+def test_scheduler_trial_of_nan_is_stopped_and_the_search_goes_on() -> None:
+    search = scheduler(confidence=0.9)
+    assert run(search, 0, FAST, nan_at=3) == 3
+    assert run(search, 1, FAST) == EPOCHS
+    assert run(search, 2, HOPELESS) < EPOCHS / 2
 
 
 def test_scheduler_dry_run_stops_nothing() -> None:
@@ -80,8 +89,10 @@ def test_scheduler_metadata_names_both() -> None:
     assert scheduler().metadata()["scheduler_name"] == "EpochcastScheduler(RandomSearch)"
 
 
+BROKEN = 0.5  # a learning rate at which the fourth value is no number
+
 TRAINING = f"""
-import argparse, sys
+import argparse, math, sys
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 from syne_tune import Reporter
 from tests.softmax_regression import accuracies
@@ -89,14 +100,17 @@ from tests.softmax_regression import accuracies
 parser = argparse.ArgumentParser()
 parser.add_argument("--rate", type=float)
 report = Reporter()
-for epoch, value in enumerate(accuracies(parser.parse_known_args()[0].rate, {EPOCHS}), start=1):
-    report(epoch=epoch, val_acc=value)
+rate = parser.parse_known_args()[0].rate
+for epoch, value in enumerate(accuracies(rate, {EPOCHS}), start=1):
+    report(epoch=epoch, val_acc=math.nan if (rate, epoch) == ({BROKEN}, 4) else value)
 """
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # Syne Tune's own
-def test_scheduler_in_a_real_search_stops_the_hopeless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scheduler_in_a_real_search_stops_the_hopeless_and_the_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from syne_tune import StoppingCriterion, Tuner
     from syne_tune.backend import LocalBackend
 
@@ -104,16 +118,17 @@ def test_scheduler_in_a_real_search_stops_the_hopeless(tmp_path: Path, monkeypat
     monkeypatch.setenv("SYNETUNE_FOLDER", str(tmp_path / "results"))
     script = tmp_path / "training.py"
     script.write_text(TRAINING)
-    search = scheduler(rates=[FAST, HOPELESS])
+    search = scheduler(rates=[BROKEN, FAST, HOPELESS])
     tuner = Tuner(
         trial_backend=LocalBackend(entry_point=str(script), rotate_gpus=False),
         scheduler=search,
-        stop_criterion=StoppingCriterion(max_num_trials_completed=2, max_num_trials_finished=2),
+        stop_criterion=StoppingCriterion(max_num_trials_finished=2),
         n_workers=1,
         sleep_time=0.2,
     )
     tuner.run()
     for process in tuner.trial_backend.trial_subprocess.values():
         process.wait()  # Syne Tune kills what it stops and leaves it at that
-    assert search.trials.decisions["0"].step == EPOCHS
-    assert search.trials.decisions["1"].stop
+    assert search.trials.decisions["0"].step == 4
+    assert search.trials.decisions["1"].step == EPOCHS
+    assert search.trials.decisions["2"].stop

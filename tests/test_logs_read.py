@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -221,12 +222,64 @@ class TestReadColumn:
         monkeypatch.setattr(sys, "stdin", io.StringIO("0.5 0.6 0.7"))
         assert read_column("-").values.tolist() == [0.5, 0.6, 0.7]
 
+    def test_dash_without_a_standard_input_raises(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sys, "stdin", None)
+        with pytest.raises(InputError, match="there is no standard input"):
+            read_column("-")
+
+    def test_stream_of_bytes_raises(self) -> None:
+        with pytest.raises(InputError, match="gives bytes, not text; open it as text"):
+            read_column(io.BytesIO(b"0.5\n"))  # type: ignore[arg-type]
+
+    def test_stream_that_is_closed_raises(self) -> None:
+        stream = io.StringIO("0.5\n")
+        stream.close()
+        with pytest.raises(InputError, match="cannot be read: I/O operation on closed file"):
+            read_column(stream)
+
+    def test_stream_that_can_only_be_written_raises(self, tmp_path: Path) -> None:
+        with (
+            (tmp_path / "run.csv").open("w") as stream,
+            pytest.raises(InputError, match="cannot be read: not readable"),
+        ):
+            read_column(stream)
+
+    @pytest.mark.parametrize("item", [True, 3, b"x", [], {}, object()])
+    @pytest.mark.parametrize("name", ["column", "step_column", "run", "source"])
+    def test_argument_that_is_no_text_is_named(self, table: Path, name: str, item: object) -> None:
+        given: dict[str, Any] = {"source": table, "column": "val_acc", name: item}
+        with pytest.raises(InputError, match=f"{name}=.* must be"):
+            read_column(**given)
+
+    def test_directory_without_logs_says_so(self, tmp_path: Path) -> None:
+        with pytest.raises(InputError, match=r"holds no logs \(CSV, JSON lines"):
+            read_column(tmp_path)
+
     def test_directory_with_one_run_gives_its_column(self, table: Path) -> None:
         assert read_column(table.parent, "val_acc").run.name == "run.csv"
 
     def test_directory_with_several_runs_raises_and_lists_them(self, logs: Path) -> None:
         with pytest.raises(InputError, match=r"holds 3 runs, not one: a/log\.jsonl, b/version_0"):
             read_column(logs, "val_acc")
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"path": None}, "path=None must be the path"),
+        ({"path": b"run.csv"}, "path=.* must be the path"),
+        ({"path": ""}, "path='' must be the path"),
+        ({"path": "x" * 5_000}, r"x{200}\.\.\. cannot be read"),
+        ({"step_column": 3}, "step_column=3 must be a name"),
+        ({"formats": "csv"}, "formats='csv' is unknown; give a list"),
+        ({"formats": [["csv"]]}, "formats=.* is unknown; give a list"),
+        ({"formats": 3}, "formats=3 is unknown; give a list"),
+    ],
+)
+def test_argument_of_read_runs_that_cannot_be_used_is_named(logs: Path, given: dict[str, Any], problem: str) -> None:
+    with pytest.raises(InputError, match=problem) as refused:
+        read_runs(**{"path": logs, **given})
+    assert len(str(refused.value)) < 500
 
 
 def test_import_of_the_readers_loads_no_framework() -> None:

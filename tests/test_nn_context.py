@@ -102,11 +102,46 @@ def test_engine_answers_beside_other_runs_as_the_network_in_training_does(
         np.testing.assert_allclose(one[:, [0, -1]], other, rtol=2e-3, atol=2e-3)
 
 
+@pytest.mark.parametrize("alone", [0, 4])
+def test_trainer_moves_what_reads_a_run_alone_only_where_runs_are_alone(alone: int) -> None:
+    trainer = Trainer(replace(CONFIG, alone=alone))
+    before = {name: value.clone() for name, value in trainer.objective.network.state_dict().items()}
+    trainer.run(2)
+    moved = {name for name, value in trainer.objective.network.state_dict().items() if not value.equal(before[name])}
+    beside_others = {name for name in before if name.startswith("context.")}
+    assert moved & beside_others
+    assert bool(moved - beside_others) == (alone > 0)
+
+
+def test_lessons_move_nothing_of_what_reads_a_run_alone() -> None:
+    trainer = Trainer(replace(CONFIG, alone=4))
+    batch = replace(trainer.objective.sampler(4, np.random.default_rng(0)), alone=None)
+    trainer.objective.loss(batch, np.random.default_rng(0)).backward()
+    touched = {name for name, p in trainer.objective.network.named_parameters() if p.grad is not None}
+    assert touched
+    assert all(name.startswith("context.") for name in touched)
+
+
 def test_engine_without_context_answers_as_if_it_could_read_none(engine: Engine) -> None:
     runs = runs_of_a_task(2)
     with_none = replace(question(runs, 5, [0, 1], [20, 20]), context=None)
     bare = replace(with_none, configs=())
     np.testing.assert_array_equal(engine.predict(with_none).means, engine.predict(bare).means)
+
+
+def test_engine_that_trusts_no_other_runs_answers_as_without_them(tmp_path: Path) -> None:
+    trainer = Trainer(CONFIG)
+    trainer.run(2)
+    network, asked = trainer.objective.network, question(runs_of_a_task(2), 5, [0, 1], [20, 20])
+    distances = []
+    for logit in (3.0, -30.0):
+        network.context.trust.bias.data[:] = logit
+        engine = load_engine(export(trainer, tmp_path / str(logit), "tiny")[1])
+        beside, alone = engine.predict(asked), engine.predict(replace(asked, context=None, configs=()))
+        values = alone.icdf(0.3)
+        distances.append(float(np.abs(beside.log_prob(values) - alone.log_prob(values)).max()))
+    assert distances[0] > 1e-3
+    assert distances[1] < 1e-6
 
 
 def test_engine_order_of_other_runs_does_not_matter(engine: Engine) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -93,6 +95,18 @@ def test_all_cutoffs_at_once_equal_one_cutoff_at_a_time(name, wanted):
         np.testing.assert_allclose(answer.log_scales, single.log_scales, atol=1e-4)
         np.testing.assert_allclose(answer.log_weights, single.log_weights, atol=1e-3)
     assert compared == sorted(wanted)
+
+
+def test_all_cutoffs_of_runs_that_fill_what_is_read_and_have_a_value_before_training_are_answered():
+    engine = load_network("real")
+    count = engine.codec.most_values
+    steps = np.arange(1.0, count + 1.0)
+    whole = Question.of(
+        Curves.of([0.9 - 0.8 * 0.98**steps]), np.empty((1, 0)), count, untrained=np.array([0.1]), kinds=np.array([1.0])
+    )
+    (cutoff, answer), *_ = engine.at_cutoffs(whole, [count - 5])
+    seen = replace(whole, runs=Curves.of([0.9 - 0.8 * 0.98 ** steps[:cutoff]]), steps=steps[None, cutoff:])
+    np.testing.assert_allclose(answer.means, engine.predict(seen).means, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ec.models())

@@ -222,6 +222,33 @@ def test_own_model_with_a_name_that_no_file_can_have_is_refused():
         assert len(str(error.value)) < 500
 
 
+@pytest.mark.parametrize("name", ["lcpfn", "stream", "real"])
+def test_copy_of_a_shipped_model_is_checked_though_its_header_has_no_checksum(tmp_path, name, caplog):
+    files = weights.find(name)
+    graphs = [file for file in (files.graph, *weights.context_graphs(files.graph)) if file.is_file()]
+    for file in (files.weights, *graphs):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    own, copy = tmp_path / files.graph.name, tmp_path / files.weights.name
+    known = [0.1, 0.4, 0.5], 20, "accuracy"
+    assert ec.Forecaster(own).forecast(*known).median() == pytest.approx(ec.Forecaster(name).forecast(*known).median())
+    assert caplog.messages == []
+    whole, graph = copy.read_bytes(), own.read_bytes()
+    copy.write_bytes(whole[:-3] + bytes([whole[-3] ^ 1]) + whole[-2:])
+    with pytest.raises(WeightsError, match=r"is a damaged copy of the \w+ that ships|is damaged: what it holds"):
+        ec.Forecaster(own)
+    copy.write_bytes(whole)
+    own.write_bytes(graph.replace(b"MatMul:", b"MatMul;", 1) if b"MatMul:" in graph else graph + b" ")
+    with pytest.raises(WeightsError, match=rf"{name}\.onnx has sha256 .* export both again"):
+        ec.Forecaster(own)
+
+
+def test_own_weights_of_before_checksums_load_with_a_warning(tmp_path, caplog):
+    graph = _edited(tmp_path, "stream", lambda config: config.update(seed=1))
+    assert np.isfinite(ec.Forecaster(graph).forecast([0.1, 0.4, 0.5], 20, "accuracy").median()).all()
+    (message,) = caplog.messages
+    assert "stream.safetensors carries no checksum" in message
+
+
 # --- headers and registries that were edited --------------------------------------------------------------------------
 
 

@@ -50,6 +50,21 @@ def runs(tmp_path: Path) -> Path:
 # --- verdicts ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"root": None}, "root=None must be the path"),
+        ({"monitor": 3}, "monitor=3 must be a name"),
+        ({"min_share": "x"}, "min_share='x' is not a number"),
+        ({"most_bytes": None}, "most_bytes=None must be a whole number"),
+        ({"forecaster": "real"}, "forecaster='real' must be a Forecaster"),
+    ],
+)
+def test_argument_of_a_watcher_that_cannot_be_used_is_named(tmp_path, given, problem):
+    with pytest.raises(InputError, match=problem):
+        Watcher(**{"root": tmp_path, "monitor": "val_acc", "metric": "accuracy", "horizon": 50, **given})
+
+
 def test_refresh_runs_of_unequal_length_each_get_their_verdict(runs: Path) -> None:
     snapshot = watcher(runs).refresh()
     assert {name: row.verdict for name, row in rows_of(snapshot).items()} == {

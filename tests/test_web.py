@@ -433,7 +433,9 @@ def test_cli_serves_until_interrupted_and_a_second_one_takes_the_next_port(runs:
     ("options", "said"),
     [
         (("--port", "70000"), "port=70000 must be"),
-        (("--host", "no.such.host.invalid"), "is no host of this machine"),
+        (("--host", "no.such.host.invalid"), "'no.such.host.invalid' is no host of this machine"),
+        (("--host", ""), "'' is no host of this machine"),
+        (("--host", "203.0.113.7"), "203.0.113.7 is no address of this machine; give another --host"),
         (("--interval", "0"), "interval=0"),
         (("--once",), "leave --once and --json out"),
         (("--json",), "leave --once and --json out"),

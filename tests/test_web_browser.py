@@ -55,7 +55,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(root / "lost" / "log.csv", curve(0.4, 20))
     write(root / "done" / "log.csv", curve(0.7))
     write(root / HOSTILE / "log.csv", [*curve(0.6, 5), math.nan])
-    (root / "leader" / "hparams.yaml").write_text(f"lr: 0.1\nnote: '{HOSTILE}'\n")
+    (root / "leader" / "hparams.yaml").write_text(f"lr: 0.00375823512013\nseed: 12345678\nnote: '{HOSTILE}'\n")
     for number in range(40):
         write(root / f"many{number:02}" / "log.csv", curve(0.2 + 0.004 * number, 10 + number % 7))
     return root
@@ -250,7 +250,7 @@ def test_run_page_tells_all_there_is(page: Page) -> None:
         expect(page.locator(f"#fan path.{band}")).to_have_count(1)
     assert page.locator("#fan path.earlier").count() == page.locator("#earlier-rows tr").count() >= 3
     expect(page.locator("#earlier-rows tr").first).to_contain_text(" of ")
-    expect(page.locator("#config")).to_contain_text("0.1")
+    expect(page.locator("#config")).to_contain_text(re.compile(r"lr\s*0\.00375824\s*seed\s*12345678"))
     expect(page.locator("#config")).to_contain_text(HOSTILE)
     expect(page.locator("#others-box")).to_be_hidden()  # this model does not read other runs
     page.locator("#reach-value").fill("0.5")

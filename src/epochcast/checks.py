@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import reprlib
+from collections.abc import Collection
+from pathlib import Path
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -13,6 +16,7 @@ from epochcast.errors import InputError
 
 MOST_STEPS = 10**15  # of a run: beyond, floats no longer tell one step from the next
 MOST_THREADS = 256  # each takes memory, and no network that ships keeps more of them busy
+_LONGEST_SHOWN = 200  # characters of a name or a path in a message
 
 
 def shown(item: Any) -> str:
@@ -21,6 +25,29 @@ def shown(item: Any) -> str:
         return reprlib.repr(item)
     except Exception:  # an int of 5,000 digits, a list nested too deep, an object that cannot say what it is
         return f"<{type(item).__name__}>"
+
+
+def cut(text: object) -> str:
+    """A name or a path for an error message, cut where it is too long to read."""
+    whole = str(text)
+    return whole if len(whole) <= _LONGEST_SHOWN else f"{whole[:_LONGEST_SHOWN]}..."
+
+
+def name_of(item: Any, what: str) -> str:
+    """A text that names something."""
+    if not isinstance(item, str):
+        raise InputError(f"{what}={shown(item)} must be a name, as text")
+    return item
+
+
+def path_of(item: Any, what: str) -> Path:
+    """A path, which is not the folder of the process by mistake."""
+    if not isinstance(item, (str, os.PathLike)) or item == "":
+        raise InputError(f"{what}={shown(item)} must be the path of a file or a folder")
+    try:
+        return Path(item)
+    except TypeError:  # of bytes
+        raise InputError(f"{what}={shown(item)} must be a path as text") from None
 
 
 def number(item: Any, what: str) -> float:
@@ -37,6 +64,14 @@ def number(item: Any, what: str) -> float:
 
 def is_number(item: Any) -> TypeGuard[float]:
     return isinstance(item, (int, float, np.integer, np.floating)) and not isinstance(item, bool)
+
+
+def is_finite(item: Any) -> TypeGuard[float]:
+    """Whether this is a finite number, and not too long for a float."""
+    try:
+        return is_number(item) and math.isfinite(item)
+    except OverflowError:
+        return False
 
 
 def finite(item: Any, what: str) -> float:
@@ -107,6 +142,14 @@ def flag(item: Any, what: str) -> bool:
     if not isinstance(item, (bool, np.bool_)):
         raise InputError(f"{what}={shown(item)} must be True or False")
     return bool(item)
+
+
+def choices(items: Any, what: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    """Some of some words, in a list."""
+    listed = isinstance(items, Collection) and not isinstance(items, str)
+    if not listed or not all(isinstance(item, str) and item in known for item in items):
+        raise InputError(f"{what}={shown(items)} is unknown; give a list of some of {', '.join(known)}")
+    return tuple(items)
 
 
 def choice(item: Any, what: str, known: tuple[str, ...]) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epochcast.checks import horizon_of, is_number
+from epochcast.checks import choice, horizon_of, is_number, shown
 from epochcast.errors import InputError
 from epochcast.metric import LARGEST_PLAIN_VALUE, LARGEST_VALUE, UNIT_INTERVAL, Metric
 
@@ -124,8 +124,7 @@ class Curves:
             >>> ec.Curves.of([0.45, 0.31], steps=[2, 1]).values.tolist()
             [[0.31, 0.45]]
         """
-        if missing not in ("error", "drop"):
-            raise InputError(f"missing={missing!r} is unknown; choose 'error' or 'drop'")
+        choice(missing, "missing", ("error", "drop"))
         values, index = unpacked(values)
         steps = index if steps is None else steps
         padded, lengths, single = _padded(values, "values")
@@ -212,7 +211,7 @@ def floats(data: Any, what: str) -> Array:
             return array.astype(np.float64)
         if array.dtype.kind == "O" and not any(isinstance(item, (str, bytes, bool)) for item in array.flat):
             return array.astype(np.float64)
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError, RuntimeError):
         pass  # numpy does not say which item it stumbled over
     raise _not_numbers(data, what)
 
@@ -228,7 +227,11 @@ def _off_graph(data: Any) -> Any:
 
 def _not_numbers(data: Any, what: str) -> InputError:
     """The error that names the first item of `data` that cannot be a float."""
-    for index, item in np.ndenumerate(np.asarray(data, dtype=object)):
+    try:
+        items = list(np.ndenumerate(np.asarray(data, dtype=object)))
+    except (ValueError, RuntimeError):  # lists inside lists without an end
+        return InputError(f"{what}={shown(data)} are no numbers, nor lists of them")
+    for index, item in items:
         place = what + "".join(f"[{i}]" for i in index)
         if not is_number(item) and item is not None:
             return InputError(f"{place} = {reprlib.repr(item)} is not a number")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
@@ -67,6 +67,11 @@ class Bars:
             raise InputError(f"{len(self.borders)} borders do not fit {self.logits.shape[-1]} bins (at least 3)")
         if not (self.borders[1:] > self.borders[:-1]).all():
             raise InputError("the borders of bins must rise strictly")
+
+    @classmethod
+    def together(cls, parts: Sequence[Bars]) -> Bars:
+        """All of them, which share their borders."""
+        return cls(parts[0].borders, np.concatenate([part.logits for part in parts]))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -211,9 +216,32 @@ class Mixture:
         weights = log_softmax(np.asarray(logits, dtype=np.float64))
         return cls(weights, np.asarray(means, dtype=np.float64), np.asarray(log_scales, dtype=np.float64))
 
+    @classmethod
+    def together(cls, parts: Sequence[Mixture]) -> Mixture:
+        """All of them; runs that are forecast beside others have more components than those that are forecast alone."""
+        most = max(part.means.shape[-1] for part in parts)
+        wide = [part.widened(most) for part in parts]
+        return cls(
+            np.concatenate([part.log_weights for part in wide]),
+            np.concatenate([part.means for part in wide]),
+            np.concatenate([part.log_scales for part in wide]),
+        )
+
     @property
     def shape(self) -> tuple[int, ...]:
         return self.means.shape[:-1]
+
+    def widened(self, components: int) -> Mixture:
+        """The same distributions with so many components: the last of them counts several times, with equal shares."""
+        copies = components - self.means.shape[-1] + 1
+        if copies == 1:
+            return self
+        weights, means, scales = (
+            np.concatenate([array, np.repeat(array[..., -1:], copies - 1, axis=-1)], axis=-1)
+            for array in (self.log_weights, self.means, self.log_scales)
+        )
+        weights[..., -copies:] -= math.log(copies)
+        return Mixture(weights, means, scales)
 
     def __getitem__(self, index: Any) -> Mixture:
         index = _positions(index)
@@ -244,7 +272,7 @@ class Mixture:
         return Mixture(log_weights, means, log_scales)._quantiles(levels).reshape(shape)
 
     def _quantiles(self, q: Array) -> Array:
-        """One quantile per position [position]: Newton steps on log-odds, or bisection where they do not halve."""
+        """One quantile per position [position]: Newton steps on log-odds, or smaller brackets where they fail."""
         # A quantile of a mixture lies between the smallest and the largest quantile of its components.
         ends = self.means + np.exp(self.log_scales) * ndtri(q)[:, None]
         low, high = ends.min(axis=-1), ends.max(axis=-1)
@@ -257,23 +285,35 @@ class Mixture:
             error, step = self[left]._newton_step(now, target[left])
             low[left] = np.where(error < 0, now, low[left])
             high[left] = np.where(error > 0, now, high[left])
-            proposal = now - step
+            proposal, width = now - step, high[left] - low[left]
+            finest = 1e-15 * np.maximum(np.abs(now), 1e-3)
             trusted = (proposal > low[left]) & (proposal < high[left]) & (np.abs(step) <= reach[left] / 2)
-            proposal = np.where(trusted, proposal, (low[left] + high[left]) / 2)
-            reach[left] = np.abs(proposal - now)
-            moving = (np.abs(error) > 1e-11) & (reach[left] > 1e-15 * np.maximum(np.abs(now), 1e-3))
-            left = left[moving]
+            settled = (np.abs(error) <= 1e-11) | (proposal == now) | (np.where(trusted, np.abs(step), width) <= finest)
+            lost = np.flatnonzero(~trusted)
+            proposal[lost] = self[left[lost]]._between(low[left[lost]], high[left[lost]])
+            reach[left] = np.where(trusted, np.abs(step), width)
+            left = left[~settled]
             if len(left) == 0:
                 break
-            y[left] = proposal[moving]
+            y[left] = proposal[~settled]
         return y
+
+    def _between(self, low: Array, high: Array) -> Array:
+        """Where to look next in a bracket: at its narrowest component, which bisection would take long to find."""
+        inside = (self.means > low[:, None]) & (self.means < high[:, None])
+        narrowest = np.where(inside, self.log_scales, np.inf).argmin(axis=-1)[:, None]
+        mean = np.take_along_axis(self.means, narrowest, axis=-1)[:, 0]
+        return np.where(inside.any(axis=-1), mean, (low + high) / 2)
 
     def _newton_step(self, y: Array, target: Array) -> tuple[Array, Array]:
         """Error of the log-odds of the cdf at y, and the step to cancel it: infinite or NaN where the cdf is flat."""
         z = self._standardise(y)
         weights = np.exp(self.log_weights)
-        # Each tail by its own sum: one minus the other would lose the small one.
-        below, above = (weights * ndtr(z)).sum(axis=-1), (weights * ndtr(-z)).sum(axis=-1)
+        # Each tail by its own sum: one minus the other would lose the small one. Only of a component it loses nothing.
+        small = ndtr(-np.abs(z))
+        large = 1.0 - small
+        below = (weights * np.where(z < 0.0, small, large)).sum(axis=-1)
+        above = (weights * np.where(z < 0.0, large, small)).sum(axis=-1)
         density = (weights * np.exp(-0.5 * z**2 - self.log_scales)).sum(axis=-1) * math.exp(-_LOG_ROOT_TWO_PI)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             error = np.log(below) - np.log(above) - target
@@ -301,5 +341,4 @@ _Kind = TypeVar("_Kind", Bars, Mixture)
 
 def joined(parts: Sequence[_Kind]) -> _Kind:
     """The distributions of all runs, from those of some each."""
-    by_run = [field.name for field in fields(parts[0]) if field.name != "borders"]
-    return replace(parts[0], **{name: np.concatenate([getattr(part, name) for part in parts]) for name in by_run})
+    return parts[0].together(parts)

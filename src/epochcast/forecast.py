@@ -141,6 +141,10 @@ class Forecast(Marginals):
 
         Of more than 100 steps as many are drawn, evenly spread; those between keep the rank of the nearest one.
 
+        200 futures of 50 steps take under a second with `real` and `stream`, about three with `lcpfn`: a value that a
+        set network is given changes what it makes of all values before, so that it reads each future anew at each
+        step. Drawing fewer of the steps would be faster, but leave out much of what a run does between them.
+
         Args:
             n: How many futures.
             seed: Of the random numbers; None draws afresh.
@@ -187,13 +191,15 @@ class Forecast(Marginals):
     def prob_ever(self, best: float, n: int = 1000, seed: int | None = 0) -> float:
         """The probability that any of the later values beats `best`.
 
+        That is the share of joint futures that do, or the chance at the likeliest single step where that is larger.
+
         Args:
             best: The value to beat.
             n: From how many joint futures.
             seed: Of the random numbers; None draws afresh.
 
         Returns:
-            A probability, which is at least that of the last value.
+            A probability, which is at least that at any one of the steps.
 
         Raises:
             InputError: If `best` is not a number, or no joint futures can be drawn (see `paths`).
@@ -203,8 +209,8 @@ class Forecast(Marginals):
             0.0
         """
         target = known(best, "best")
-        paths = self.paths(n, seed)
-        return float(self.metric.better(paths, target).any(axis=1).mean())
+        share = self.metric.better(self.paths(n, seed), target).any(axis=1).mean()
+        return max(float(share), float(np.max(self.prob_better(target))))
 
     def first_step(self, value: float, n: int = 1000, seed: int | None = 0) -> FirstStep:
         """When the run first reaches `value`.
@@ -236,7 +242,7 @@ class Forecast(Marginals):
         order = np.argsort(self.steps)
         reached = self._reaches(self.paths(n, seed)[:, order], target)
         first = np.bincount(reached.argmax(axis=1)[reached.any(axis=1)], minlength=len(order)) / len(reached)
-        return FirstStep(target, self.steps[order], first, float(1.0 - reached.any(axis=1).mean()))
+        return FirstStep.of(target, self.steps[order], first, self.prob_better(target)[order])
 
     def _reaches(self, values: Array, target: float) -> Mask:
         return np.asarray(~self.metric.better(np.full(values.shape, target), values))

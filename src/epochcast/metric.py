@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epochcast.checks import flag, is_number, shown
+from epochcast.checks import flag, is_number, name_of, shown
 from epochcast.errors import InputError
 
 Bounds = tuple[float, float]
@@ -106,7 +106,7 @@ class Metric:
             >>> Metric.named("accuracy%").hard
             (0.0, 100.0)
         """
-        key = name.strip().lower()
+        key = name_of(name, "metric").strip().lower()
         base = key.removesuffix("%")
         metric = _PRESETS.get(base)
         if metric is None:
@@ -274,7 +274,7 @@ class Metric:
 
 def _checked_bounds(bounds: Any, what: str) -> Bounds:
     """Two numbers, the lower one first, that arithmetic can handle; either may be infinite."""
-    pair = tuple(bounds) if isinstance(bounds, (tuple, list, np.ndarray)) else ()
+    pair = tuple(bounds) if isinstance(bounds, (tuple, list, np.ndarray)) and np.ndim(bounds) else ()
     if len(pair) == 2 and all(is_number(bound) and _bearable(abs(bound)) for bound in pair):
         low, high = float(pair[0]), float(pair[1])
         if high - low >= SMALLEST_RANGE:  # false for NaN, of two infinities, too

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from epochcast.checks import name_of
 from epochcast.errors import InputError
 from epochcast.metric import UNIT_INTERVAL, Metric, metric_names
 
@@ -59,7 +60,7 @@ def metric_by_name(logged: str) -> Metric | None:
     >>> metric_by_name("val_acc%").hard
     (0.0, 100.0)
     """
-    name = logged.strip().lower()
+    name = name_of(logged, "monitor").strip().lower()
     known = metric_names()
     for part in (name, *reversed(_PARTS.split(name))):
         for inner in _without_surroundings(_WORDS.findall(part)):

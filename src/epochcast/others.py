@@ -95,7 +95,7 @@ def _runs_in(context: Any) -> list[Run]:
     if not isinstance(context, (list, tuple)):
         raise InputError(f"context={shown(context)} must be a list of runs or a 2-D array, one run per row")
     for i, item in enumerate(context):
-        if not isinstance(item, Run) and np.ndim(item) == 0 and not hasattr(item, "__len__"):
+        if not isinstance(item, Run) and not hasattr(item, "__len__") and np.ndim(item) == 0:
             raise InputError(f"context[{i}]={shown(item)} is not a run; one run alone is context=[run]")
     return [item if isinstance(item, Run) else Run(item) for item in context]
 

@@ -80,6 +80,17 @@ class FirstStep:
     probability: Array
     never: float
 
+    @classmethod
+    def of(cls, value: float, steps: Array, first: Array, there: Array) -> FirstStep:
+        """From the shares of paths that reach the value first at each step, and the chance to be beyond it there.
+
+        A run that is beyond it at a step has reached it: where the paths say less than that, they all count for more.
+        """
+        ever, least = float(first.sum()), float(there.max())
+        if ever < least:
+            first = first * (least / ever) if ever else np.where(np.arange(len(there)) == there.argmax(), least, 0.0)
+        return cls(value, steps, first, 1.0 - max(ever, least))
+
     def __repr__(self) -> str:
         when = self.median()
         likely = f"step {when:g}" if math.isfinite(when) else "never"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +80,30 @@ def panel_grid(count: int, most: int, width: float, height: float) -> tuple[Figu
     for spare in axes.flat[count:]:
         spare.set_visible(False)
     return figure, list(axes.flat[:count])
+
+
+def draw_grid(
+    titles: Sequence[str],
+    draw: Callable[[Axes, int], None],
+    path: Path,
+    *,
+    most: int,
+    size: tuple[float, float],
+    labels: tuple[str, str],
+    legend: int,
+    dpi: int = 110,
+) -> None:
+    """A picture of one panel for each title, at most so many beside each other, with one legend of so many columns."""
+    figure, axes = panel_grid(len(titles), most, size[0], size[1] + 0.4 / math.ceil(len(titles) / most))
+    for number, (ax, title) in enumerate(zip(axes, titles, strict=True)):
+        draw(ax, number)
+        ax.set_title(title, loc="left", fontsize=8)
+        ax.tick_params(labelsize=7)
+    figure.supxlabel(labels[0], fontsize=9)
+    figure.supylabel(labels[1], fontsize=9)
+    legend_below(figure, axes[0], legend)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=dpi)
 
 
 def legend_below(figure: Figure, ax: Axes, columns: int) -> None:

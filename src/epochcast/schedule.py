@@ -21,6 +21,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epochcast.checks import cut, shown
 from epochcast.errors import InputError
 from epochcast.rates import Array, Rates
 
@@ -29,6 +30,7 @@ ScheduleLike: TypeAlias = "Schedule | str | Callable[[float], float] | ArrayLike
 
 _CELLS, _MOST_CELLS = 1_000, 10_000  # parts of a run that have one rate each, at least and at most
 _TOLD = np.ones(1)
+_LONGEST = 1_000  # characters of words
 _HELD = 0.8  # share of a run for which `wsd` holds the rate, unless said otherwise
 _SMALLEST_EXPONENTIAL = 0.01  # share of the rate that an exponential decay comes down by
 
@@ -234,8 +236,8 @@ FORMS = {
 
 def _named(words: str) -> _Named:
     form, *options = (part.strip() for part in words.split(","))
-    if form not in FORMS:
-        raise InputError(f"schedule {words!r} is unknown; choose {', '.join(FORMS)}, or give the rates themselves")
+    if form not in FORMS or len(words) > _LONGEST:
+        raise InputError(f"schedule {cut(words)!r} is unknown; choose {', '.join(FORMS)}, or give the rates themselves")
     given: dict[str, float | str | tuple[float, ...]] = {"hold": _HELD} if form == "wsd" else {}
     for option in options:
         key, _, value = (part.strip() for part in option.partition("="))
@@ -276,11 +278,11 @@ def _number(text: str, words: str, key: str) -> float:
 def _positive(rates: ArrayLike) -> tuple[float, ...]:
     try:
         listed: NDArray[np.float64] = np.asarray(rates, dtype=np.float64)
-    except (TypeError, ValueError):
+    except Exception:  # whatever an object makes of being asked for numbers
         listed = np.empty(0)
     if listed.ndim != 1 or len(listed) == 0:
         raise InputError(
-            f"schedule {rates!r} is neither words such as 'cosine' or 'drops,at=60/80', nor a function of the step, "
-            "nor one rate per step"
+            f"schedule {shown(rates)} is neither words such as 'cosine' or 'drops,at=60/80', nor a function of the "
+            "step, nor one rate per step"
         )
     return tuple(listed.tolist())

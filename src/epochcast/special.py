@@ -38,6 +38,11 @@ def expit(x: ArrayLike) -> Array:
     return np.asarray(np.where(x >= 0.0, 1.0, power) / (1.0 + power))
 
 
+def log_expit(x: ArrayLike) -> Array:
+    """log(expit(x)) without underflow."""
+    return np.asarray(-np.logaddexp(0.0, -np.asarray(x, dtype=np.float64)))
+
+
 def logit(p: ArrayLike) -> Array:
     """log(p / (1 - p)): infinite at 0 and 1, NaN outside."""
     p = np.asarray(p, dtype=np.float64)

@@ -28,9 +28,6 @@ def held() -> tuple[np.ndarray, np.ndarray]:
     return steps, language_model(steps)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="real, version 17: the 90 % interval ends 0.000 below the trend; 0.056 with the candidate r4"
-)
 def test_loss_without_noise_may_fall_by_more_than_its_trend_when_a_held_rate_decays(held) -> None:
     steps, losses = held
     forecast = ec.Forecaster().forecast(losses, steps=steps, horizon=50_000, metric="loss", untrained=10.8)
@@ -40,7 +37,6 @@ def test_loss_without_noise_may_fall_by_more_than_its_trend_when_a_held_rate_dec
     assert low < trend < high
 
 
-@pytest.mark.xfail(strict=True, reason="real, version 17: the median is 0.009 higher for being told the decay")
 def test_told_a_decay_to_come_the_median_falls_and_told_a_constant_rate_it_follows_the_trend(held) -> None:
     steps, losses = held
     ends = {}
@@ -70,7 +66,6 @@ def cells(names: tuple[str, ...], folder: Path) -> dict[str, list[float]]:
     return found
 
 
-@pytest.mark.xfail(strict=True, reason="real, version 17: 0.51 at 40 %; 0.88 with the candidate r6")
 @pytest.mark.slow
 @NEEDS_DATA
 def test_intervals_of_language_models_hold_what_they_say_from_a_tenth_to_four_tenths_of_the_run() -> None:
@@ -78,7 +73,6 @@ def test_intervals_of_language_models_hold_what_they_say_from_a_tenth_to_four_te
     assert min(held[:3]) >= 0.78
 
 
-@pytest.mark.xfail(strict=True, reason="real, version 17: 0.742 at 20 %; 0.754 with the candidate r6")
 @pytest.mark.slow
 @NEEDS_DATA
 def test_intervals_of_people_s_own_projects_hold_more_than_three_quarters() -> None:

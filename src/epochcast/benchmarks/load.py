@@ -11,11 +11,13 @@ from epochcast.benchmarks.curveset import CurveSet
 from epochcast.benchmarks.json_stream import first_character
 from epochcast.benchmarks.lcbench import read_nested_json, refuse_pickle
 from epochcast.benchmarks.npz import arrays_of, digits_bench, read_npz
-from epochcast.benchmarks.pd1 import read_pd1
-from epochcast.benchmarks.runs import Horizon, read_run_folder
+from epochcast.benchmarks.pd1 import is_other_than_pd1, read_pd1
+from epochcast.benchmarks.runs import Horizon, read_logs
 from epochcast.benchmarks.tables import is_long_table, read_long_table
 from epochcast.benchmarks.taskset import is_taskset, read_taskset, read_taskset_json
+from epochcast.checks import cut, flag, name_of, path_of, shown
 from epochcast.errors import InputError
+from epochcast.logs.directory import format_of_name
 from epochcast.metric import Metric, is_preset
 
 SHIPPED = "digits_bench"
@@ -55,18 +57,19 @@ def load(
         >>> load("digits_bench").sets[0]
         <CurveSet digits_bench_accuracy: 1,056 curves of 0-100 values, 12 tasks, accuracy>
     """
-    path = Path(path)
+    path, skip_bad = path_of(path, "path"), flag(skip_bad, "skip_bad")
     monitor, metric = _named(monitor, metric, kind)
     if str(path) == SHIPPED:
         return Collection(path, "shipped with epochcast", (digits_bench("accuracy"), digits_bench("log_loss")))
-    if os.path.isdir(path) and _is_of_logs(path, metric):
-        return read_run_folder(path, monitor, metric=metric, skip_bad=skip_bad, horizon=horizon)
+    if _is_of_logs(path, metric) if os.path.isdir(path) else _is_log(path):
+        return read_logs(path, monitor, metric=metric, skip_bad=skip_bad, horizon=horizon)
     if not isinstance(horizon, str):
-        raise InputError(f"horizon={horizon} is for a folder of logs; the runs of {path} have horizons of their own")
+        way_out = f"the runs of {path} have horizons of their own"
+        raise InputError(f"horizon={shown(horizon)} is for a folder of logs, or one log; {way_out}")
     if os.path.isdir(path):
         return _folder(path, monitor, skip_bad)
     if not os.path.isfile(path):
-        raise InputError(f"{path} does not exist; give a file, a folder or {SHIPPED}")
+        raise InputError(f"{cut(path)} does not exist; give a file, a folder or {SHIPPED}")
     return _file(path, monitor, skip_bad)
 
 
@@ -74,6 +77,8 @@ def _named(
     monitor: str | None, metric: Metric | str | None, kind: Metric | str | None
 ) -> tuple[str | None, Metric | str | None]:
     """The name in the file and what it measures, from the arguments of this version and of the one before."""
+    if monitor is not None:
+        name_of(monitor, "monitor")
     if kind is not None:
         _deprecated("kind= will go: say monitor= for the name in the file and metric= for what it measures")
         return monitor or (metric if isinstance(metric, str) else None), kind
@@ -122,6 +127,15 @@ def _files(path: Path) -> list[Path]:
 
 def _of_taskset(path: Path) -> list[Path]:
     return sorted(path.glob("*/*_replica*.npz"))
+
+
+def _is_log(path: Path) -> bool:
+    """Whether a file is a log, perhaps of several runs, and no collection."""
+    if not os.path.isfile(path):
+        return False
+    if path.name.lower().endswith((".csv", ".jsonl")):
+        return not is_long_table(path) and is_other_than_pd1(path)
+    return format_of_name(path) is not None
 
 
 def _is_of_logs(path: Path, metric: Metric | str | None) -> bool:

@@ -23,6 +23,7 @@ from epochcast.metric import Metric
 from epochcast.naming import metric_from
 
 DEFAULT_METRIC = "valid/ce_loss"
+_NEEDED = {"dataset", "model", "global_step"}
 MAX_LINE = 64 * 2**20  # characters of one training
 _HYPERPARAMETERS = (
     "hps.lr_hparams.initial_value",
@@ -36,9 +37,8 @@ def read_pd1(path: Path, monitor: str | None = None, *, skip_bad: bool = False) 
     """The curves of one metric, one task per dataset, model and batch size."""
     name = monitor or DEFAULT_METRIC
     collector = Collector(path, skip_bad)
-    records = _rows(path, collector) if _is_csv(path) else _lines(path, collector)
-    for place, record in records:
-        if not {"dataset", "model", "global_step"} <= record.keys():
+    for place, record in _records(path, collector):
+        if not record.keys() >= _NEEDED:
             collector.bad(place, "no training of PD1: it lacks dataset, model or global_step")
         elif record.get(name) is None:
             lists = [key for key, value in record.items() if isinstance(value, list)]
@@ -60,6 +60,16 @@ def read_pd1(path: Path, monitor: str | None = None, *, skip_bad: bool = False) 
 
     curves = collector.build(path.name.split(".")[0], metric_of)
     return Collection(path, f"PD1, {name}", (curves,), tuple(collector.skipped))
+
+
+def is_other_than_pd1(path: Path) -> bool:
+    """Whether a file of records can be read and holds something else than trainings of PD1."""
+    _, record = next(_records(path, Collector(path, skip_bad=True)), ("", None))
+    return record is not None and not record.keys() >= _NEEDED
+
+
+def _records(path: Path, collector: Collector) -> Iterator[tuple[str, dict[str, Any]]]:
+    return _rows(path, collector) if _is_csv(path) else _lines(path, collector)
 
 
 def _with_soft_bounds(metric: Metric, curves: list[Any]) -> Metric:

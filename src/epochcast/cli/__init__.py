@@ -61,7 +61,9 @@ def _run() -> int:
         if type(error).__name__ != "NoArgsIsHelpError":  # the help was printed
             context = getattr(error, "ctx", None)
             asked = "epochcast" if context is None else context.command_path
-            _tell(f"{error.format_message().rstrip('.')}; see {asked} --help")
+            numbers = [word for word in sys.argv[1:] if word.startswith("-") and word[1:2].isdigit()]
+            hint = f"; numbers that begin with a minus go last, behind --, as in -- {numbers[0]}" if numbers else ""
+            _tell(f"{error.format_message().rstrip('.')}{hint}; see {asked} --help")
         return _BAD_INPUT
 
 

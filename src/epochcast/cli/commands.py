@@ -10,6 +10,7 @@ import epochcast
 from epochcast.cli.demo import demo
 from epochcast.cli.evaluate import evaluate_real, evaluate_stopping
 from epochcast.cli.evaluate_prior import evaluate_prior
+from epochcast.cli.evaluate_search import evaluate_search
 from epochcast.cli.forecast import forecast
 from epochcast.cli.models import models
 from epochcast.cli.report import report
@@ -48,3 +49,4 @@ app.add_typer(evaluate_app, name="evaluate")
 evaluate_app.command("prior")(evaluate_prior)
 evaluate_app.command("real")(evaluate_real)
 evaluate_app.command("stopping")(evaluate_stopping)
+evaluate_app.command("search")(evaluate_search)

@@ -107,13 +107,13 @@ def _found(paths: Sequence[str], step_column: str | None) -> tuple[list[LoggedRu
             count, first = len(findings.skipped), findings.skipped[0]
             files = f"{count} file{'s' * (count > 1)}"
             notes.append(f"{files} of {path} left out, such as {first.path}: {first.reason}")
-        runs.update({(os.path.realpath(run.path), run.name.rpartition("/")[2]): run for run in findings})
+        runs.update({(os.path.realpath(run.path), run.label or run.name.rpartition("/")[2]): run for run in findings})
     return list(runs.values()), notes
 
 
 def _is_own(run: LoggedRun, own: Column) -> bool:
     """Whether it is the run to forecast: from the same place, or, as trackers write copies, with the same values."""
-    if _at_one_place(run, own.run) and (run.format != "mlflow" or run.path.is_dir() or _of_one_name(run, own.run)):
+    if _at_one_place(run, own.run) and run.label == own.run.label:
         return True
     series = run.metrics.get(own.name)
     return series is not None and np.array_equal(series.values, own.values) and np.array_equal(series.steps, own.steps)
@@ -125,11 +125,6 @@ def _at_one_place(run: LoggedRun, other: LoggedRun) -> bool:
     if run.format == other.format and here.is_dir() != there.is_dir():
         return here.parent == there or there.parent == here
     return here == there
-
-
-def _of_one_name(run: LoggedRun, other: LoggedRun) -> bool:
-    """Whether two runs of one store have the same name; those found below a folder begin with its path."""
-    return run.name.endswith(other.name) or other.name.endswith(run.name)
 
 
 def _as_run(run: LoggedRun, column: str) -> Run:

@@ -56,7 +56,9 @@ def evaluate_real(
     plan = Plan(tuple(words(engines)), tuple(floats(cutoffs)), curves, sampler_curves, tuple(words(sampled_on)), seed)
     make_folder(out)
     with progress("scoring") as advance:
-        sets, left_out = _read(data or ["digits_bench"], said, skip_bad, "own" if horizon is None else horizon)
+        sets, left_out = read_collections(
+            data or ["digits_bench"], said, skip_bad, "own" if horizon is None else horizon
+        )
         collections = [part for curves in chosen(sets, words(benchmarks)) for part in prepared(curves, plan)]
         store = None if cache is None else Store(cache / "real.jsonl" if cache.is_dir() else cache)
         scored = run(collections, plan, Harness(store, Workers(jobs), advance))
@@ -100,15 +102,16 @@ def evaluate_stopping(
     from epochcast.experiments.harness import Harness, Store, Workers
     from epochcast.experiments.stopping.replay import Settings
     from epochcast.experiments.stopping.report import summary_table, write
-    from epochcast.experiments.stopping.study import files_in, run, tasks_of, used
+    from epochcast.experiments.stopping.study import files_in, run
+    from epochcast.experiments.task_runs import tasks_of, used
 
     settings = Settings(orders, confidences=tuple(floats(confidence)), curves=curves, seed=seed)
     make_folder(out)
     store = None if cache is None else Store(cache)
     with progress(f"{model} on the tasks") as advance:
         files = files_in(data, None if benchmarks is None else words(benchmarks))
-        sets, left_out = _read(files, said, skip_bad, "longest" if horizon is None else horizon)
-        replayed = tasks_of(sets, settings, words(tasks))
+        sets, left_out = read_collections(files, said, skip_bad, "longest" if horizon is None else horizon)
+        replayed = tasks_of(sets, words(tasks), settings.curves, settings.seed)
         results = run(replayed, model, settings, Harness(store, Workers(jobs), advance))
     for line in (*left_out, *used(replayed)):
         typer.echo(line, err=True)
@@ -122,7 +125,7 @@ def evaluate_stopping(
         typer.echo(summary_table(results))
 
 
-def _read(
+def read_collections(
     paths: Sequence[str | Path], said: MetricOptions, skip_bad: bool, horizon: Horizon
 ) -> tuple[list[CurveSet], list[str]]:
     """The collections at some paths, and what was left out of them."""

@@ -99,7 +99,8 @@ def _read(source: str, monitor: str | None, step_column: str | None, run: str | 
 
 def _checked(series: Column, source: str, cutoff: int | None) -> Column:
     if len(series.values) == 0:
-        raise InputError(f"{source} holds no values in column {series.name!r}")
+        notes = "".join(f"; {note}" for note in series.run.notes)
+        raise InputError(f"{source} holds no values in column {series.name!r}{notes}")
     if cutoff is not None and not 1 <= cutoff <= len(series.values):
         raise InputError(f"cutoff={cutoff} must be between 1 and the {len(series.values)} values of {source}")
     return series

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from epochcast.checks import cut
 from epochcast.errors import InputError
 from epochcast.metric import Bounds, Metric, is_preset, metric_names
 from epochcast.naming import metric_by_name
@@ -62,7 +63,7 @@ class MetricOptions:
         found = metric_by_name(column)
         if found is None:
             raise InputError(
-                f"what {column!r} measures is not known from its name; give --metric, one of "
+                f"what {cut(column)!r} measures is not known from its name; give --metric, one of "
                 f"{', '.join(metric_names())}, or --minimize or --maximize"
             )
         return found

@@ -8,12 +8,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-from epochcast import baselines
 from epochcast.engines import BASELINES, load_engine, model_and_words
 from epochcast.errors import ConfigError
+from epochcast.experiments.code import digest
 from epochcast.experiments.store import fingerprint
 from epochcast.forecaster import Forecaster
 from epochcast.question import Engine
@@ -58,7 +57,7 @@ class Contender:
         """Changes with the settings, for a network with its weights, and for a baseline with its code."""
         known: dict[str, Any] = {"engine": self.engine, "settings": self.settings, "schedule": self.schedule}
         if self.engine in BASELINES:
-            known["code"] = code_of_baselines()
+            known["code"] = digest("epochcast.baselines")
         elif not self.sampled:
             files = find(self.engine)
             known["weights"] = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (files.graph, files.weights)]
@@ -71,12 +70,6 @@ class Contender:
     def forecaster(self) -> Forecaster:
         """The engine with its schedule, for whoever asks in a metric's own space."""
         return Forecaster.around(self.build(), self.schedule or None)
-
-
-def code_of_baselines() -> str:
-    """A digest; baselines have no weights that would tell when they change."""
-    files = sorted(Path(baselines.__file__).parent.glob("*.py"))
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 @cache

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from epochcast.distributions import Array
 
 
@@ -37,3 +39,9 @@ def flat(row: Any) -> dict[str, Any]:
         else:
             fields[name] = item
     return fields
+
+
+def standard_errors(lines: Array) -> Array:
+    """Of the mean of lines [line, point] at each point; nothing is known of a single one, which is told as 0."""
+    count = len(lines)
+    return lines.std(axis=0, ddof=1) / math.sqrt(count) if count > 1 else np.zeros(lines.shape[1])

@@ -17,7 +17,7 @@ from epochcast.features import constants
 from epochcast.features.run import RunFeatures
 from epochcast.question import Input, Question
 from epochcast.rates import Rates
-from epochcast.special import log_softmax
+from epochcast.special import log_expit, log_softmax
 
 Raw = NDArray[np.float32]
 LONGEST = 1000.0  # horizon that networks without a grid are trained on
@@ -126,15 +126,15 @@ def _decoder_inputs(
 ) -> DecoderInputs:
     seen = whole.at(cutoffs)
 
-    def read(raw: Raw, suggested: Suggested | None = None) -> Mixture:
-        logits, offsets, stretch, scale = _outputs(raw)
-        log_unit = (np.log(seen.unit)[..., None] + scale)[..., None]
-        distance = np.sinh(np.clip(offsets, -constants.LARGEST_OFFSET, constants.LARGEST_OFFSET))
-        means, log_scales = seen.last[..., None, None] + np.exp(log_unit) * distance, log_unit + stretch
-        if suggested is not None:
-            logits, means, log_scales = suggested.beside(logits, means, log_scales, seen.unit)
+    def read(raw: Raw, beside: ContextOutputs | None = None) -> Mixture:
+        log_weights, means, log_scales = _alone(raw, seen)
+        if beside is not None:
+            share = beside.trust[..., None].astype(np.float64)
+            others = beside.components(seen)
+            log_weights = np.concatenate([log_weights + log_expit(-share), others[0] + log_expit(share)], axis=-1)
+            means, log_scales = np.concatenate([means, others[1]], axis=-1), np.concatenate([log_scales, others[2]], -1)
         return Mixture(
-            _with_last(log_softmax(logits) + np.log1p(-constants.SURPRISE), np.log(constants.SURPRISE)),
+            _with_last(log_weights + np.log1p(-constants.SURPRISE), np.log(constants.SURPRISE)),
             _with_last(means, constants.SURPRISE_MEAN),
             _with_last(_limited(log_scales), np.log(constants.SURPRISE_SCALE)),
         )
@@ -142,21 +142,38 @@ def _decoder_inputs(
     return DecoderInputs(seen.tokens, seen.queries(queries, rates), read, whole, values, cutoffs, queries)
 
 
+def _alone(raw: Raw, seen: RunFeatures) -> tuple[Array, Array, Array]:
+    """Log-weights, means and log-scales [run, cutoff, query, component] of the answer without other runs."""
+    logits, means, log_scales = _around_newest(raw, seen)
+    return log_softmax(logits), means, log_scales
+
+
+def _around_newest(raw: Raw, seen: RunFeatures) -> tuple[Array, Array, Array]:
+    """Logits, means and log-scales [run, cutoff, query, component] of components around the newest value."""
+    logits, offsets, stretch, scale = _outputs(raw)
+    log_unit = (np.log(seen.unit)[..., None] + scale)[..., None]
+    distance = np.sinh(np.clip(offsets, -constants.LARGEST_OFFSET, constants.LARGEST_OFFSET))
+    return logits, seen.last[..., None, None] + np.exp(log_unit) * distance, log_unit + stretch
+
+
 @dataclass(frozen=True)
-class Suggested:
-    """Components around what other runs suggest: [run, cutoff, query, SUGGESTIONS]."""
+class ContextOutputs:
+    """What the decoder that reads other runs answers: [run, cutoff, query, ...]."""
 
-    raw: Raw  # [run, cutoff, query, 3 x SUGGESTIONS]: logits, shifts and stretches
-    means: Array
+    raw: Raw  # 3 x outputs + 1: components around the newest value
+    of_suggestions: Raw  # 3 x SUGGESTIONS: logits, shifts and stretches of components around suggestions
+    means: Array  # SUGGESTIONS: what is suggested
     spreads: Array
+    trust: Raw  # logit of this answer against the one without other runs
 
-    def beside(self, logits: Array, means: Array, log_scales: Array, unit: Array) -> tuple[Array, Array, Array]:
-        """All components, those around the newest value first."""
-        own_logits, shifts, stretches = np.split(self.raw.astype(np.float64), 3, axis=-1)
-        widths = self.spreads + constants.WIDTH_OF_NOISE * unit[..., None, None]
+    def components(self, seen: RunFeatures) -> tuple[Array, Array, Array]:
+        """Log-weights, means and log-scales, those around the newest value first."""
+        logits, means, log_scales = _around_newest(self.raw, seen)
+        own_logits, shifts, stretches = np.split(self.of_suggestions.astype(np.float64), 3, axis=-1)
+        widths = self.spreads + constants.WIDTH_OF_NOISE * seen.unit[..., None, None]
         shifted = self.means + widths * np.clip(shifts, -constants.LARGEST_SHIFT, constants.LARGEST_SHIFT)
         return (
-            np.concatenate([logits, own_logits], axis=-1),
+            log_softmax(np.concatenate([logits, own_logits], axis=-1)),
             np.concatenate([means, shifted], axis=-1),
             np.concatenate([log_scales, np.log(widths) + stretches], axis=-1),
         )

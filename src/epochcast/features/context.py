@@ -126,6 +126,18 @@ class OtherRuns:
         at = self.knots.at(_OUTPUTS[:, None] * self.horizon, runs)
         return Process(self.columns, self.categories, at[0].T, at[2].T)
 
+    def expectations(self, columns: Array) -> tuple[Array, Array, Array]:
+        """What the process says of configurations; a run that grows asks again and again about the same one."""
+        if self._expected and np.array_equal(self._expected[-1][0], columns, equal_nan=True):
+            return self._expected[-1][1]
+        answer = self.process.predict(columns)
+        self._expected[:] = [(columns, answer)]
+        return answer
+
+    @cached_property
+    def _expected(self) -> list[tuple[Array, tuple[Array, Array, Array]]]:
+        return []
+
     @cached_property
     def run_features(self) -> Array:
         """[run, RUN_FEATURES]"""
@@ -231,13 +243,13 @@ class Beside:
 def beside(own: Cutoffs, queries: Array, others: OtherRuns) -> Beside:
     """Other runs beside cutoffs [row] that are asked about steps [row, query]."""
     rows, count = len(own.step), len(others)
-    runs = np.broadcast_to(np.arange(count), (rows, count))
-    here = others.knots.at(own.step[:, None], runs)
-    positions = others.knots.seen_at(own.step[:, None], runs)
-    there = others.knots.at(queries[..., None], np.broadcast_to(runs[:, None], (*queries.shape, count)))
-    means, spreads, alike = others.process.predict(own.columns)
-    expected = _between(means, queries, own), _between(spreads, queries, own)
-    expected_now = _between(means, own.step[:, None], own)[:, 0], _between(spreads, own.step[:, None], own)[:, 0]
+    steps = np.concatenate([own.step[:, None], queries], axis=1)  # here first, then there
+    found = others.knots.at(steps[..., None], np.broadcast_to(np.arange(count), (*steps.shape, count)))
+    here, there = found[:, :, 0], found[:, :, 1:]
+    positions = others.knots.seen_at(own.step[:, None], np.broadcast_to(np.arange(count), (rows, count)))
+    means, spreads, alike = others.expectations(own.columns)
+    mean, spread = _between(np.stack([means, spreads]), steps, own)
+    expected, expected_now = (mean[:, 1:], spread[:, 1:]), (mean[:, 0], spread[:, 0])
     moves = own.last[:, None] + expected[0] - expected_now[0][:, None]
     return Beside(
         positions,
@@ -251,12 +263,13 @@ def beside(own: Cutoffs, queries: Array, others: OtherRuns) -> Beside:
 
 
 def _between(outputs: Array, steps: Array, own: Cutoffs) -> Array:
-    """Outputs [row, output] at steps [row, query], by interpolation over log-steps."""
+    """Outputs [kind, row, output] at steps [row, query], by interpolation over log-steps."""
     places = np.log1p(_OUTPUTS * own.horizon)
     at = np.interp(np.log1p(steps), places, np.arange(len(places)))
     low = np.minimum(at.astype(np.int64), len(places) - 2)
-    rows = np.arange(len(outputs))[:, None]
-    return np.asarray(outputs[rows, low] + (at - low) * (outputs[rows, low + 1] - outputs[rows, low]))
+    rows = np.arange(outputs.shape[1])[:, None]
+    before = outputs[:, rows, low]
+    return np.asarray(before + (at - low) * (outputs[:, rows, low + 1] - before))
 
 
 def _now(own: Cutoffs, here: Array, others: OtherRuns, alike: Array) -> Array:

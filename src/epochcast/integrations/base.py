@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
+from epochcast.checks import cut, name_of
 from epochcast.errors import ConfigError, EpochcastError, InputError
 from epochcast.forecaster import Forecaster
 from epochcast.metric import LOSS, Metric, as_metric, metric_names
@@ -85,7 +86,7 @@ class StopperCallback:
             check_options(horizon, metric or metric_by_name(monitor), options)
             if horizon is None and not self.knows_horizon:
                 raise ConfigError("give horizon=, the number of rounds: this framework does not tell it to callbacks")
-        self.monitor = monitor
+        self.monitor = name_of(monitor, "monitor")
         self.metric = metric
         self.horizon = horizon
         self.options = options
@@ -227,8 +228,8 @@ def metric_of(monitor: str, given: Metric | str | None = None, minimize: bool | 
         metric = as_metric("loss")
     if metric is None:
         raise ConfigError(
-            f"what {monitor!r} measures is not known from its name; give metric=, one of {', '.join(metric_names())} "
-            "or a Metric with its direction and bounds"
+            f"what {cut(monitor)!r} measures is not known from its name; give metric=, one of "
+            f"{', '.join(metric_names())} or a Metric with its direction and bounds"
         )
     if minimize is not None and minimize != metric.minimize:
         raise ConfigError(

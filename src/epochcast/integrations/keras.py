@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from epochcast.checks import path_of
 from epochcast.errors import MissingExtraError
 from epochcast.integrations.base import MOST_RATES, StopperCallback, harmless
 from epochcast.metric import Metric
@@ -61,7 +61,7 @@ class ForecastStopping(StopperCallback, Callback):
     ) -> None:
         super().__init__(monitor, metric, **options)
         self.validation_freq = validation_freq
-        self.backup = None if backup_dir is None else Path(backup_dir) / _FILE
+        self.backup = None if backup_dir is None else path_of(backup_dir, "backup_dir") / _FILE
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         self.running = False  # an earlier fit may have been interrupted

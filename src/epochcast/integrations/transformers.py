@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from epochcast.checks import name_of
 from epochcast.errors import MissingExtraError
 from epochcast.integrations.base import MOST_RATES, StopperCallback, harmless
 
@@ -37,6 +38,7 @@ class ForecastStopping(StopperCallback, TrainerCallback):
     """
 
     def __init__(self, monitor: str, *args: Any, **options: Any) -> None:
+        name_of(monitor, "monitor")
         super().__init__(monitor if monitor.startswith("eval_") else f"eval_{monitor}", *args, **options)
 
     def on_train_begin(

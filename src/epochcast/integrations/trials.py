@@ -60,14 +60,10 @@ class Trials:
 
         A name that is missing from the first result is a mistake and raises; later results may lack it.
         """
-        for name in (monitor, step_name):
-            if name not in result:
-                if not self.decisions:
-                    known = sorted(key for key, item in result.items() if isinstance(item, (int, float)))
-                    raise InputError(f"{name!r} is not reported; these names are: {', '.join(known) or 'none'}")
-                return False
-        seen = [(result[step_name], result[monitor])]
-        decision = self.judge(trial, seen, self._best_of_others(trial), config)
+        seen = newest_in(result, monitor, step_name, first=not self.decisions)
+        if seen is None:
+            return False
+        decision = self.judge(trial, [seen], self._best_of_others(trial), config)
         return decision is not None and decision.stop
 
     def judge(
@@ -124,6 +120,17 @@ class Trials:
 
     def _best_of_others(self, trial: str) -> float | None:
         return self.metric.best_of(value for other, value in self._reached.items() if other != trial)
+
+
+def newest_in(result: Mapping[str, Any], monitor: str, step_name: str, first: bool) -> tuple[Any, Any] | None:
+    """Step and value that a result holds under these names; None where it lacks one, an error in the first result."""
+    for name in (monitor, step_name):
+        if name not in result:
+            if first:
+                known = sorted(key for key, item in result.items() if isinstance(item, (int, float)))
+                raise InputError(f"{name!r} is not reported; these names are: {', '.join(known) or 'none'}")
+            return None
+    return result[step_name], result[monitor]
 
 
 class TrialStopper(Stopper):

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epochcast.curve import Array
 from epochcast.errors import InputError
 from epochcast.logs import limits
+from epochcast.logs.labels import Labels, is_run_name, label_of, plain_name
 from epochcast.logs.restart import Mark, Survivors, survivors
 from epochcast.logs.run import Format, Run, Series, list_names, shown
 
@@ -77,6 +79,7 @@ class Columns:
         self._largest_row = -math.inf
         self._total = 0
         self._not_numbers: dict[str, int] = {}  # name -> entries of a JSON log under that name that are no numbers
+        self._labels = Labels(source)  # of rows that tell to which of several runs they belong
 
     def __contains__(self, name: str) -> bool:
         return name in self._numbers
@@ -117,6 +120,43 @@ class Columns:
         if self.rows_are_steps:
             self._places[name].append(self._total)
 
+    def label(self, column: str, row: float, text: str) -> None:
+        """Take down to which run a row belongs, by what stands in a column such as `run_id`."""
+        self._labels.add(column, row, text)
+
+    def parted(self, spared: Collection[str] = ()) -> list[tuple[str | None, Columns]]:
+        """The numbers of each run of the log with its label, which is None where nothing tells runs apart.
+
+        Columns that tell runs apart are no metrics; those that are `spared` are asked for as something else.
+        """
+        parting = self._labels.parting(spared)
+        if parting is None:
+            return [(None, self)]
+        for name in self._labels.columns(spared):
+            self.discard(name)
+            self._not_numbers.pop(name, None)
+        if len(parting.names) == 1:
+            return [(parting.names[0], self)]
+        parts = [Columns(self.source, row_word=self.row_word) for _ in parting.names]
+        lost = 0
+        for name in self._numbers:
+            rows, values = self._arrays(name)
+            place = np.minimum(np.searchsorted(parting.rows, rows), len(parting.rows) - 1)
+            known = parting.rows[place] == rows
+            lost += int((~known).sum())
+            for part, those in zip(parts, _split(parting.runs[place[known]], len(parts)), strict=True):
+                part._take(name, rows[known][those], values[known][those])
+        for part in parts:
+            part.notes = [*self.notes, *([f"left out {lost} values, which belong to no run"] if lost else [])]
+            part._marks, part._not_numbers = self._marks, self._not_numbers
+        return list(zip(parting.names, parts, strict=True))
+
+    def _take(self, name: str, rows: Array, values: Array) -> None:
+        """Make a column of what belongs to one run."""
+        self._numbers[name] = array("d", rows.tobytes()), array("d", values.tobytes())
+        self._total += len(rows)
+        self._largest_row = max(self._largest_row, rows.max(initial=-math.inf))
+
     def mark_restart(self, row: float) -> None:
         """Take down that the log says the run starts again: after this row, or at this step where rows are steps."""
         if self.rows_are_steps and row > self._largest_row:
@@ -129,6 +169,8 @@ class Columns:
         """Add the numbers of a JSON object; those of objects inside it are named `outer/inner`."""
         for key, item in record.items():
             name = prefix + key
+            if depth == 1 and is_run_name(name) and isinstance(item, (str, float)):
+                self.label(name, row, label_of(item))
             if isinstance(item, dict) and depth < _DEEPEST_OBJECT:
                 self.add_record(row, item, f"{name}/", depth + 1)
             elif isinstance(item, (int, float)) and not isinstance(item, bool):
@@ -170,7 +212,7 @@ class Columns:
             candidates = [name for name in self._numbers if is_step_name(name)]
             if not candidates:
                 return _Axis(None)
-            step_column = min(candidates, key=lambda name: (self.count(name) == 0, STEP_NAMES.index(_step_key(name))))
+            step_column = min(candidates, key=lambda name: (self.count(name) == 0, STEP_NAMES.index(plain_name(name))))
         if not self._numbers:
             return _Axis(None)
         if step_column not in self._numbers:
@@ -259,11 +301,13 @@ class Columns:
 
 def is_step_name(name: str) -> bool:
     """Whether a column of that name counts steps rather than measuring something."""
-    return _step_key(name) in STEP_NAMES
+    return plain_name(name) in STEP_NAMES
 
 
-def _step_key(name: str) -> str:
-    return name.strip().lower().replace(" ", "_").replace("-", "_")
+def _split(codes: NDArray[np.intp], count: int) -> Iterator[NDArray[np.intp]]:
+    """The indices of each code, 0 to count - 1."""
+    order = np.argsort(codes, kind="stable")
+    yield from np.split(order, np.searchsorted(codes[order], np.arange(1, count)))
 
 
 def _newest_per_step(steps: Array, values: Array) -> Series:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from epochcast.checks import is_finite
 from epochcast.logs.run import Run
 
 _IN_FOLDER = (  # in the order in which they are looked for
@@ -144,15 +144,7 @@ def _entries(prefix: str, settings: Mapping[str, Any], depth: int) -> Iterator[t
                 yield from _entries(prefix, {name: value["value"]}, depth + 1)
             else:
                 yield from _entries(f"{key}.", value, depth + 1)
-        elif value is None or _is_number(value):
+        elif value is None or isinstance(value, bool) or is_finite(value):
             yield key, value
         else:
             yield key, str(value)[:_LONGEST_TEXT]
-
-
-def _is_number(value: Any) -> bool:
-    """Whether this is a truth value or a number that is finite, and not too long for a float."""
-    try:
-        return isinstance(value, (bool, int, float)) and math.isfinite(value)
-    except OverflowError:
-        return False

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from epochcast.errors import InputError
 from epochcast.logs import limits
 from epochcast.logs.columns import Columns, is_step_name
+from epochcast.logs.labels import is_run_name
 from epochcast.logs.run import list_names, shown
 
 PLAIN_COLUMN = "value"  # the name of a list of numbers that has no header
@@ -26,6 +27,8 @@ def parse(data: bytes, source: str, *, finished: bool = False, only: Collection[
     number is a number too. With `only`, other columns than those and the steps may hold anything.
     """
     columns = Columns(source)
+    if not data:
+        raise InputError(f"{source} is empty: it has no whole line yet")
     if not finished:
         end = data.rfind(b"\n") + 1
         if end < len(data):
@@ -163,15 +166,20 @@ class _Table:
     def _add(self, line: int, names: list[str], cells: list[str]) -> None:
         for name, cell in zip(names, cells, strict=True):
             value = _number(cell)
+            absent = cell.strip().lower() in _ABSENT
+            if not absent and is_run_name(name):
+                self.columns.label(name, line, cell.strip())
             if value is not None:
                 self.columns.add(name, line, value)
-            elif cell.strip().lower() not in _ABSENT and name not in self._text_cells:
+            elif not absent and name not in self._text_cells:
                 self._text_cells[name] = _TextCell(line, cell)
 
     def _must_be_numbers(self, name: str) -> bool:
         """Whether text in that column is a mistake: text among numbers, or in a column that was asked for."""
         if self.only is not None and name in self.only:
             return True
+        if is_run_name(name):
+            return False
         return self.columns.count(name) > 0 and (self.only is None or is_step_name(name))
 
     def _settle_text(self) -> None:
@@ -180,5 +188,6 @@ class _Table:
             if self._must_be_numbers(name):
                 raise _not_a_number(self.columns.source, cell.line, name, cell.text)
             self.columns.discard(name)
-        if self._text_cells:
-            self.columns.notes.append(f"columns of text were left out: {list_names(self._text_cells)}")
+        left_out = [name for name in self._text_cells if not is_run_name(name)]
+        if left_out:
+            self.columns.notes.append(f"columns of text were left out: {list_names(left_out)}")

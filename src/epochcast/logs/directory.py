@@ -79,11 +79,11 @@ class _Walk:
 
     def _visit_entry(self, path: Path, entry: os.DirEntry[str], depth: int) -> None:
         if entry.is_symlink():
-            if _format_of(path) is not None:
+            if format_of_name(path) is not None:
                 self.skipped.append(Skipped(path, "a symbolic link"))
         elif entry.is_dir(follow_symlinks=False):
             self.visit(path, depth + 1)
-        elif entry.is_file(follow_symlinks=False) and _format_of(path) is not None:
+        elif entry.is_file(follow_symlinks=False) and format_of_name(path) is not None:
             self.files.append(path)
 
     def _below(self, directory: Path, depth: int) -> Iterator[Path]:
@@ -119,7 +119,7 @@ def find_logs(root: Path) -> tuple[list[Log], list[Skipped]]:
     for path in wandb.without_summaries_of_known_runs(_without_earlier_checkpoints(walk)):
         groups.setdefault(_place(path), []).append(path)
     for place, paths in groups.items():
-        format = _format_of(paths[0])
+        format = format_of_name(paths[0])
         if format == "wandb":
             newest = max(paths, key=wandb.start_time)
             folder = wandb.run_folder(newest)
@@ -140,7 +140,8 @@ def _place(path: Path) -> Path:
     return path.parent.parent / path.name if path.suffix.lower() == wandb.SUFFIX else path
 
 
-def _format_of(path: Path) -> Format | None:
+def format_of_name(path: Path) -> Format | None:
+    """The format that the name of a file tells; None of one that is no log by its name."""
     if tensorboard.MARK in path.name:
         return "tensorboard"
     return _FORMAT_BY_NAME.get(path.name) or _FORMAT_BY_SUFFIX.get(path.suffix.lower())

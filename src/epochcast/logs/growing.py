@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from epochcast.checks import cut, path_of
 from epochcast.errors import InputError
 from epochcast.logs import limits
 from epochcast.logs.directory import Log, find_logs
@@ -34,12 +35,14 @@ class GrowingLogs:
     """
 
     def __init__(self, root: str | os.PathLike[str], *, step_column: str | None = None) -> None:
-        self.root = Path(root)
+        self.root = path_of(root, "root")
         self.step_column = step_column
         self.files_read = 0  # logs read so far, each time counted
         self._readings: dict[_Key, _Reading] = {}  # by log
         if not limits.is_directory(self.root):
-            raise InputError(f"{self.root} is not a directory; give the one that the trainings write their logs below")
+            raise InputError(
+                f"{cut(self.root)} is not a directory; give the one that the trainings write their logs below"
+            )
 
     def read(self, advance: Callable[[int, int], None] | None = None) -> Findings:
         """The runs as they are now; `advance` is told how many logs were looked at, and of how many."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from epochcast.checks import cut
 from epochcast.errors import InputError
 
 MAX_BYTES = 256 * 2**20  # of a text log; event files and databases are streamed and bounded by rows and values
@@ -25,8 +26,10 @@ def require_file(path: Path) -> None:
     except OSError as error:
         raise unreadable(path, error) from None
     if exists:
-        raise InputError(f"{path} is not a regular file; to read a pipe give '-' and send it to the standard input")
-    raise InputError(f"{path} does not exist")
+        raise InputError(
+            f"{cut(path)} is not a regular file; to read a pipe give '-' and send it to the standard input"
+        )
+    raise InputError(f"{cut(path)} does not exist")
 
 
 def is_directory(path: Path) -> bool:
@@ -51,7 +54,7 @@ def read_bytes(path: Path) -> bytes:
 
 def unreadable(path: Path, error: OSError) -> InputError:
     """The error for a file that the system refuses to open or read."""
-    return InputError(f"{path} cannot be read: {error.strerror or error}")
+    return InputError(f"{cut(path)} cannot be read: {error.strerror or error}")
 
 
 def check_size(count: int, limit: int, source: str, unit: str) -> None:

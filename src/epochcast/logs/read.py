@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TextIO, get_args
+from typing import Any, Protocol, TextIO, get_args, runtime_checkable
 
+from epochcast.checks import choices, name_of, path_of
 from epochcast.curve import Array
 from epochcast.errors import InputError
 from epochcast.logs import csv, document, jsonl, limits, mlflow, mlruns, tensorboard, transformers, wandb
@@ -21,6 +22,13 @@ from epochcast.logs.run import Findings, Format, Run, Skipped, list_names, shown
 _HEAD_BYTES = 4096
 _SHORT_ID = 8
 _TRACKERS: tuple[Format, ...] = ("mlflow", "wandb")  # whose users name runs, and may name two alike
+
+
+@runtime_checkable
+class Readable(Protocol):
+    """A text stream."""
+
+    def read(self, size: int, /) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -47,6 +55,11 @@ class _Request:
     step_column: str | None = None
     only: Collection[str] | None = None  # columns that must be numbers; None: all
     run: str | None = None  # the run wanted, where there are several
+
+    @property
+    def named(self) -> set[str]:
+        """Columns that are asked for, so that they are not what tells runs apart."""
+        return {*(self.only or ()), *([] if self.step_column is None else [self.step_column])}
 
 
 def read_runs(
@@ -78,11 +91,12 @@ def read_runs(
         >>> runs[0].name, sorted(runs[0].metrics)
         ('breast_cancer_logistic.csv', ['train_loss', 'val_acc', 'val_loss'])
     """
-    path = Path(path)
+    path, step_column = path_of(path, "path"), _name(step_column, "step_column")
     if kinds is not None:
         warnings.warn("kinds= will go: say formats=", DeprecationWarning, stacklevel=2)
         formats = kinds
-    _check_formats(formats)
+    if formats is not None:
+        choices(formats, "formats", get_args(Format))
     if not limits.is_directory(path):
         log = Log(_format_of_content(path), path.name, (path,))
         return Findings(path, *_read_log(log, _Request(step_column)))
@@ -131,8 +145,8 @@ def read_column(
         source: A log file, a store or directory of runs, a text stream, or "-" for the standard input.
         column: The name in the log; may be left out where there is only one.
         step_column: The column that counts the steps, if it is not found.
-        run: The name of the run as `read_runs` tells it, or the end or the beginning of that; may be left out where
-            there is only one.
+        run: The name of the run as `read_runs` tells it, or the end or the beginning of that, such as what stands in
+            a column `run_id`; may be left out where there is only one.
 
     Returns:
         Its steps and values.
@@ -145,54 +159,67 @@ def read_column(
         >>> read_column(FOLDER / "digits_mlp.csv", "val_acc").steps[:3].tolist()
         [1.0, 2.0, 3.0]
     """
+    column, step_column, run = _name(column, "column"), _name(step_column, "step_column"), _name(run, "run")
     only = None if column is None else [name for name in (column, step_column) if name is not None]
     request = _Request(step_column, only, run)
     if isinstance(source, str) and source == "-":
         source = sys.stdin
-    found = _run_at(Path(source), request) if isinstance(source, (str, os.PathLike)) else _run_in(source, request)
+        if source is None:  # where a process is started without any
+            raise InputError("there is no standard input to read; give the path of a log")
+    found = _run_in(source, request) if isinstance(source, Readable) else _run_at(path_of(source, "source"), request)
     name, series = found.metric(column)
     return Column(name, series.steps, series.values, found)
 
 
 def _run_at(path: Path, request: _Request) -> Run:
     if limits.is_directory(path):
-        findings = read_runs(path, step_column=request.step_column)
-    else:
-        log = Log(_format_of_content(path), path.name, (path,))
-        findings = Findings(path, *_read_log(log, request))
-    wanted = findings if request.run is None else _named(findings, request.run)
+        return _wanted(read_runs(path, step_column=request.step_column), request.run)
+    log = Log(_format_of_content(path), path.name, (path,))
+    return _wanted(Findings(path, *_read_log(log, request)), request.run)
+
+
+def _wanted(findings: Findings, name: str | None) -> Run:
+    """The run of that name, or the only one."""
+    wanted = findings if name is None else _named(findings, name)
     if len(wanted) == 1:
         return wanted[0]
+    if not (findings or findings.skipped):
+        raise InputError(f"{findings.path} holds no logs (CSV, JSON lines, TensorBoard, MLflow, W&B)")
     names = list_names(found.name for found in (wanted or findings))
     reasons = "".join(f"; {skipped.path}: {skipped.reason}" for skipped in findings.skipped[:3])
-    if request.run is not None:
-        raise InputError(f"{path} holds {len(wanted)} runs named {shown(request.run)}, not one: {names}{reasons}")
+    if name is not None:
+        raise InputError(f"{findings.path} holds {len(wanted)} runs named {shown(name)}, not one: {names}{reasons}")
     way_out = "; name one with run= (--run)" if wanted else ""
-    raise InputError(f"{path} holds {len(wanted)} runs, not one: {names}{way_out}{reasons}")
+    raise InputError(f"{findings.path} holds {len(wanted)} runs, not one: {names}{way_out}{reasons}")
 
 
 def _named(findings: Findings, name: str) -> list[Run]:
     """The run of that name, or those whose names begin or end with it: most are `folder/file` or `store/run`."""
-    exact = [found for found in findings if found.name == name]
+    exact = [found for found in findings if name in (found.name, found.label)]
     return exact or [
         found for found in findings if found.name.endswith(f"/{name}") or found.name.startswith(f"{name}/")
     ]
 
 
-def _run_in(stream: TextIO, request: _Request) -> Run:
+def _run_in(stream: Readable, request: _Request) -> Run:
     """The run in a text stream. It has come to its end, so its last line is whole."""
     source = str(getattr(stream, "name", "<stream>"))
     try:
         text = stream.read(limits.MAX_BYTES + 1)
     except UnicodeDecodeError as error:
         raise InputError(f"{source} is not text: {error}") from None
+    except (OSError, ValueError) as error:  # of a folder, or of a stream that is closed
+        raise InputError(f"{source} cannot be read: {error}") from None
+    if not isinstance(text, str):
+        raise InputError(f"{source} gives {type(text).__name__}, not text; open it as text, or give its path")
     limits.check_size(len(text), limits.MAX_BYTES, source, "characters")
     data = text.encode("utf-8", errors="surrogatepass")
     format = _format_of_head(data[:_HEAD_BYTES])
     columns = (
         csv.parse(data, source, finished=True, only=request.only) if format == "csv" else _json(format, data, source)
     )
-    return columns.run(source, Path(source), format, request.step_column)
+    log = Log(format, source, (Path(source),))
+    return _wanted(Findings(log.path, *_read_table(log, columns, request)), request.run)
 
 
 def _read_log(log: Log, request: _Request) -> tuple[list[Run], list[Skipped]]:
@@ -208,11 +235,21 @@ def _read_log(log: Log, request: _Request) -> tuple[list[Run], list[Skipped]]:
         columns = transformers.parse(limits.read_bytes(log.path), source)
         step_column = step_column or transformers.STEP_COLUMN
     elif log.format in ("json", "jsonl"):
-        columns = _json(log.format, limits.read_bytes(log.path), source)
+        return _read_table(log, _json(log.format, limits.read_bytes(log.path), source), request)
     else:
         data = limits.read_bytes(log.path)
         columns = csv.parse(data, source, finished=_is_list_on_one_line(data), only=request.only)
+        return _read_table(log, columns, request)
     return [columns.run(log.name, log.path, log.format, step_column)], []
+
+
+def _read_table(log: Log, columns: Columns, request: _Request) -> tuple[list[Run], list[Skipped]]:
+    """The runs of a table, which may have a column that tells them apart."""
+    (label, first), *others = columns.parted(request.named)
+    if others:
+        parts = [(label, first), *others]
+        return _read_parts(log, ((label or "unnamed", part, None) for label, part in parts), request)
+    return [replace(first.run(log.name, log.path, log.format, request.step_column), label=label)], []
 
 
 def _is_list_on_one_line(data: bytes) -> bool:
@@ -227,13 +264,24 @@ def _is_list_on_one_line(data: bytes) -> bool:
 
 
 def _read_store(log: Log, request: _Request) -> tuple[list[Run], list[Skipped]]:
-    """The runs of a store; one that cannot be used does not hide the others."""
+    """The runs of a store."""
+    parts = (
+        (name, columns, {key: mlflow.value_of(text) for key, text in params.items()})
+        for name, columns, params in mlflow.parse(log.path)
+    )
+    return _read_parts(log, parts, request)
+
+
+def _read_parts(
+    log: Log, parts: Iterable[tuple[str, Columns, dict[str, Any] | None]], request: _Request
+) -> tuple[list[Run], list[Skipped]]:
+    """The runs of a log of several: label, numbers and configuration; a bad one does not hide the others."""
     runs: list[Run] = []
     skipped: list[Skipped] = []
-    for name, columns, params in mlflow.parse(log.path):
+    for label, columns, config in parts:
         try:
-            run = columns.run(f"{log.name}/{name}", log.path, log.format, request.step_column)
-            runs.append(replace(run, config={key: mlflow.value_of(text) for key, text in params.items()}))
+            run = columns.run(f"{log.name}/{label}", log.path, log.format, request.step_column)
+            runs.append(replace(run, config=config, label=label))
         except InputError as error:
             skipped.append(Skipped(log.path, str(error)))
     return runs, skipped
@@ -288,7 +336,5 @@ def _json(format: Format, data: bytes, source: str) -> Columns:
     return document.history(data, source) or jsonl.parse(data, source)
 
 
-def _check_formats(formats: Collection[Format] | None) -> None:
-    unknown = set(formats or ()) - set(get_args(Format))
-    if unknown:
-        raise InputError(f"formats={sorted(unknown)} is unknown; choose from {', '.join(get_args(Format))}")
+def _name(item: str | None, what: str) -> str | None:
+    return None if item is None else name_of(item, what)

@@ -41,6 +41,7 @@ class Run:
         notes: What the reader left out or changed, one sentence each.
         restarted: Metrics that started again, of which only the last attempt is here.
         config: The run's configuration, where the log itself tells it.
+        label: What tells it from other runs of its log: a cell of a column such as `run_id`, its name in a store.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Run:
     notes: tuple[str, ...] = ()
     restarted: frozenset[str] = frozenset()
     config: Mapping[str, Any] | None = None
+    label: str | None = None
 
     def metric(self, name: str | None = None) -> tuple[str, Series]:
         """One of the metrics.

@@ -18,6 +18,7 @@ from epochcast.features.context import NOW_FEATURES, OVERALL_FEATURES, RUN_FEATU
 from epochcast.nn.layers import Block, Linear
 
 _SELDOM = -2.0  # logit of a suggestion at first
+_MOSTLY = 2.0  # and of the answer beside other runs, against the one without them
 TINY = 1e-6
 HEADS, RUN_HEADS = 8, 4  # of the attention over other runs, and of that among them
 
@@ -37,6 +38,17 @@ class ContextInputs:
     moved: Tensor  # [task, row, query, other]
     expected: Tensor  # [task, row, query, EXPECTED]
     unit: Tensor  # [task, row]
+
+
+@dataclass(frozen=True)
+class ContextOutputs:
+    """What the decoder answers: [task, row, query, ...]."""
+
+    raw: Tensor  # 3 x outputs + 1: components around the newest value
+    of_suggestions: Tensor  # 3 x SUGGESTIONS: components around suggestions
+    means: Tensor  # SUGGESTIONS: what is suggested
+    widths: Tensor
+    trust: Tensor  # logit of this answer against the one without other runs
 
 
 class ContextDecoder(nn.Module):
@@ -71,8 +83,10 @@ class ContextDecoder(nn.Module):
         self.decode_hidden = Linear(decoder, decoder)
         self.head = Linear(decoder, 3 * outputs + 1, zero=True)
         self.suggest = Linear(decoder, 3 * SUGGESTIONS, zero=True)
+        self.trust = Linear(decoder, 1, zero=True)
         with torch.no_grad():
             self.suggest.bias[:SUGGESTIONS] = _SELDOM  # type: ignore[index]  # it has one
+            self.trust.bias[:] = _MOSTLY  # type: ignore[index]
 
     def encode(self, newest_states: Tensor, features: Tensor, there: Tensor) -> Tensor:
         """Summaries [task, other, width] of other runs by their newest states [task, other, state] and features, of
@@ -83,9 +97,8 @@ class ContextDecoder(nn.Module):
             x, _ = block(x, bias)
         return self.run_norm(x)
 
-    def forward(self, runs: Tensor, there: Tensor, given: ContextInputs) -> tuple[Tensor, Tensor, Tensor]:
-        """Raw outputs [task, row, query, output] for summaries of other runs [task, other, width], and suggestions
-        with their widths [task, row, query, SUGGESTIONS], which the last outputs are about."""
+    def forward(self, runs: Tensor, there: Tensor, given: ContextInputs) -> ContextOutputs:
+        """The answer for summaries of other runs [task, other, width]."""
         of_pair = self.from_run(runs)[:, None] + self.from_other(given.other_states) + self.from_now(given.now)
         asked = self.from_own(given.states)[:, :, None] + self.from_asked(given.query_features)
         asked = asked + self.from_overall(given.overall)
@@ -99,8 +112,8 @@ class ContextDecoder(nn.Module):
         own = self.from_state(given.states) + self.from_cutoff(given.cutoff_features)
         hidden = F.gelu(own[:, :, None] + self.from_query(given.query_features) + seen)
         decoded = F.gelu(self.decode_hidden(hidden))
-        suggestions, widths = suggested(weights[:, :, :, 1:], given)
-        return torch.cat([self.head(decoded), self.suggest(decoded)], dim=-1), suggestions, widths
+        means, widths = suggested(weights[:, :, :, 1:], given)
+        return ContextOutputs(self.head(decoded), self.suggest(decoded), means, widths, self.trust(decoded)[..., 0])
 
 
 def suggested(weights: Tensor, given: ContextInputs) -> tuple[Tensor, Tensor]:

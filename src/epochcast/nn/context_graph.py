@@ -42,6 +42,7 @@ def answers_beside_runs(graph: Graph, config: ModelConfig) -> None:
     values = [graph.input(name, ("row", "query", "run")) for name in ("levels", "moved")]
     raw = graph.output("raw", ("row", "query", 3 * config.outputs + 1))
     of_suggestions = graph.output("of_suggestions", ("row", "query", 3 * SUGGESTIONS))
+    trust = graph.output("trust", ("row", "query", 1))
 
     of_pair = graph.add(
         "Add", graph.linear(runs, "context.from_run"), graph.product(other_states, "context.from_other")
@@ -72,6 +73,7 @@ def answers_beside_runs(graph: Graph, config: ModelConfig) -> None:
     decoded = graph.linear_gelu(hidden, "context.decode_hidden")
     graph.linear(decoded, "context.head", to=raw)
     graph.linear(decoded, "context.suggest", to=of_suggestions)
+    graph.linear(decoded, "context.trust", to=trust)
     _suggested(graph, of_runs, values)
 
 

@@ -1,4 +1,8 @@
-"""What the part of a network that reads other runs is trained on; the part that knows a run alone stays as it is."""
+"""What a network that reads other runs is trained on.
+
+The part that knows a run alone stays as it is, or is trained on beside: on runs without any others, which are all that
+moves it. What it makes of runs is then given to the part that reads several of them.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from epochcast.distributions import Array, Distribution
 from epochcast.features.constants import LARGEST_LOG_SCALE, LARGEST_SHIFT, SMALLEST_LOG_SCALE, SURPRISE
 from epochcast.features.context import AHEAD, Cutoffs, OtherRuns, States, beside, moments
 from epochcast.features.run import RunFeatures
-from epochcast.nn.context import ContextInputs
+from epochcast.nn.context import ContextInputs, ContextOutputs
 from epochcast.nn.model import ModelConfig
 from epochcast.nn.objective import Precision, StreamObjective, gaussians_log_prob, placed_around, tensor
 from epochcast.nn.task_batch import Index, Lesson, TaskBatch, TaskRuns, TaskSampler
@@ -27,8 +31,6 @@ _HIDDEN = tuple(
         "from_state", "decode_hidden",
     )
 )  # fmt: skip
-_COPIES = tuple(f"context.{layer}." for layer in ("from_state", "from_cutoff", "from_query", "decode_hidden", "head"))
-_PACE_OF_COPIES = 0.2
 
 
 @dataclass(frozen=True)
@@ -59,26 +61,25 @@ class Assembled:
     expected: Array  # [row, query, EXPECTED]
     last: Array  # [row]
     unit: Array  # [row]
+    alone: States  # [row, query, output]: what the decoder without context answers
     targets: Array  # [draw, row, query]
 
 
 class ContextObjective(StreamObjective):
-    """Runs of a task, with others of it in view. Only the weights of the decoder with context are trained."""
+    """Runs of a task, with others of it in view, and `alone` runs that have none: without these, only the weights of
+    the decoder with context are trained."""
 
-    def __init__(self, config: ModelConfig, precision: Precision = "float32") -> None:
-        super().__init__(config, TaskSampler(), 1, precision)  # type: ignore[arg-type]
+    def __init__(self, config: ModelConfig, precision: Precision = "float32", alone: int = 0) -> None:
+        super().__init__(config, TaskSampler(alone), 1, precision)  # type: ignore[arg-type]
         for name, parameter in self.network.named_parameters():
-            parameter.requires_grad = name.startswith("context.")
+            parameter.requires_grad = alone > 0 or name.startswith("context.")
 
     def is_hidden(self, name: str) -> bool:
-        return name.startswith(_HIDDEN)
-
-    def pace(self, name: str) -> float:
-        """Weights that began as copies of the decoder without context know most of what they need."""
-        return _PACE_OF_COPIES if name.startswith(_COPIES) else 1.0
+        return name.startswith(_HIDDEN) or super().is_hidden(name)
 
     def loss(self, batch: TaskBatch, rng: np.random.Generator) -> Tensor:  # type: ignore[override]
-        return -self.log_prob_of_tasks(batch).mean()
+        beside_others = -self.log_prob_of_tasks(batch).mean()
+        return beside_others if batch.alone is None else beside_others + super().loss(batch.alone, rng)
 
     def log_prob_of_tasks(self, batch: TaskBatch) -> Tensor:
         """Log-density [draw, lesson, row, query] of later values."""
@@ -110,10 +111,8 @@ class ContextObjective(StreamObjective):
         )  # fmt: skip
         context = self.network.context
         summaries = context.encode(stacked("newest_states", 0), stacked("run_features", 0), there)
-        raw, suggestions, widths = context(summaries, there, given)
-        own = 3 * self.network.config.outputs + 1
-        around = placed_around(raw[..., :own], stacked("last")[..., None], stacked("unit")[..., None])
-        return with_suggestions(around, raw[..., :own], raw[..., own:], suggestions, widths)
+        last, unit = stacked("last")[..., None], stacked("unit")[..., None]
+        return beside_alone(placed_around(stacked("alone"), last, unit), context(summaries, there, given), last, unit)
 
     def read(self, runs: TaskRuns) -> Reading:
         """All runs of a task, encoded."""
@@ -149,13 +148,15 @@ class ContextObjective(StreamObjective):
             runs.rates.told[rows],
             *(part[rows[:, None], queries][:, None] for part in (runs.rates.rate, runs.rates.clock)),
         )
+        states = reading.states[rows, cutoffs]
+        cutoff_features = widened(seen.tokens, config.token_features)
+        query_features = widened(seen.queries(asked[:, None], ahead), config.query_features)
+        given = (torch.from_numpy(array) for array in (states[:, None], cutoff_features, query_features))
         return Assembled(
-            others.newest_state, others.run_features, reading.states[rows, cutoffs],
-            widened(seen.tokens, config.token_features)[:, 0],
-            widened(seen.queries(asked[:, None], ahead), config.query_features)[:, 0],
+            others.newest_state, others.run_features, states, cutoff_features[:, 0], query_features[:, 0],
             others.states[np.arange(len(others)), view.positions], view.now, view.then, view.overall,
             view.levels, view.moved, view.expected,
-            own.last, own.unit, runs.targets[:, rows[:, None], queries],
+            own.last, own.unit, self.network.decode(*given)[:, 0].numpy(), runs.targets[:, rows[:, None], queries],
         )  # fmt: skip
 
     def _others(self, lesson: Lesson, readings: list[Reading]) -> OtherRuns:
@@ -204,21 +205,22 @@ class ContextObjective(StreamObjective):
         return super().predict(values, cutoff)
 
 
-def with_suggestions(
-    around: tuple[Tensor, Tensor, Tensor], raw: Tensor, of_suggestions: Tensor, suggestions: Tensor, widths: Tensor
+def beside_alone(
+    alone: tuple[Tensor, Tensor, Tensor], beside: ContextOutputs, last: Tensor, unit: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """A mixture around the newest value, joined by components around suggestions [..., SUGGESTIONS]."""
-    count = (raw.shape[-1] - 1) // 3
-    logits, shifts, stretches = of_suggestions.chunk(3, dim=-1)
-    every = torch.cat([raw[..., :count], logits], dim=-1)
-    log_weights = torch.log_softmax(every, dim=-1) + math.log1p(-SURPRISE)
-    means = suggestions + widths * shifts.clamp(-LARGEST_SHIFT, LARGEST_SHIFT)
-    log_scales = (torch.log(widths) + stretches).clamp(SMALLEST_LOG_SCALE, LARGEST_LOG_SCALE)
-    _, own_means, own_scales = around
+    """The answer without other runs and the one beside them as one mixture; the fixed component comes last."""
+    _, own_means, own_scales = placed_around(beside.raw, last, unit)
+    own_logits = beside.raw[..., : own_means.shape[-1] - 1]
+    logits, shifts, stretches = beside.of_suggestions.chunk(3, dim=-1)
+    means = beside.means + beside.widths * shifts.clamp(-LARGEST_SHIFT, LARGEST_SHIFT)
+    log_scales = (torch.log(beside.widths) + stretches).clamp(SMALLEST_LOG_SCALE, LARGEST_LOG_SCALE)
+    log_weights = torch.log_softmax(torch.cat([own_logits, logits], dim=-1), dim=-1) + math.log1p(-SURPRISE)
+    trust = beside.trust[..., None]
+    weights_alone = alone[0][..., :-1] + F.logsigmoid(-trust)
     return (
-        F.pad(log_weights, (0, 1), value=math.log(SURPRISE)),
-        torch.cat([own_means[..., :-1], means, own_means[..., -1:]], dim=-1),
-        torch.cat([own_scales[..., :-1], log_scales, own_scales[..., -1:]], dim=-1),
+        torch.cat([weights_alone, log_weights + F.logsigmoid(trust), alone[0][..., -1:]], dim=-1),
+        torch.cat([alone[1][..., :-1], own_means[..., :-1], means, alone[1][..., -1:]], dim=-1),
+        torch.cat([alone[2][..., :-1], own_scales[..., :-1], log_scales, alone[2][..., -1:]], dim=-1),
     )
 
 

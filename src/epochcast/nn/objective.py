@@ -53,9 +53,6 @@ class Objective(Protocol):
         """Draws what `loss` is given."""
 
     def is_hidden(self, name: str) -> bool: ...
-    def pace(self, name: str) -> float:
-        """How fast a weight moves, as a share of the rate."""
-
     def loss(self, draw: Any, rng: np.random.Generator, /) -> Tensor: ...
     def predict(self, values: Array, cutoff: int) -> Distribution: ...
     def validation(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
@@ -111,9 +108,6 @@ class SetObjective:
     def is_hidden(self, name: str) -> bool:
         """Whether a weight matrix lies between hidden states (Muon's share) rather than in an embedding or a head."""
         return name.startswith(("blocks.", "decode_hidden."))
-
-    def pace(self, name: str) -> float:
-        return 1.0
 
     def loss(self, draw: Draw, rng: np.random.Generator) -> Tensor:
         device = next(self.network.parameters()).device
@@ -188,9 +182,6 @@ class StreamObjective:
     def is_hidden(self, name: str) -> bool:
         """Whether a weight matrix lies between hidden states (Muon's share) rather than in an embedding or a head."""
         return name.startswith(_STREAM_HIDDEN)
-
-    def pace(self, name: str) -> float:
-        return 1.0
 
     def loss(self, batch: TrainingBatch, rng: np.random.Generator) -> Tensor:
         count = len(batch.steps)

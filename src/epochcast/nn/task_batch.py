@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epochcast.metric import UNTOLD
-from epochcast.nn.batch import RealSampler
+from epochcast.nn.batch import RealSampler, TrainingBatch
 from epochcast.prior import real
 from epochcast.prior.families import Array
 from epochcast.prior.real.task import Task, sample_tasks
@@ -33,6 +33,7 @@ _THINNED_RATE = 0.15  # of runs of a quarter of the tasks: evaluated less often 
 _SHORTER_RATE = 0.5  # of the runs without a schedule of one task in five: planned to be shorter
 _STRANGE_RATE, _HALF_STRANGE_RATE = 0.08, 0.08  # of lessons: all or half of the runs are those of another task
 _EARLY = 0.4  # share of a run that half of the cutoffs lie in
+_UNSEEN = 0.6  # of targets: the first cutoff comes before the first value, where other runs are all there is to know
 
 
 @dataclass(frozen=True)
@@ -70,12 +71,16 @@ class Lesson:
 class TaskBatch:
     tasks: list[TaskRuns]
     lessons: list[Lesson]
+    alone: TrainingBatch | None = None  # runs without any others
 
 
 class TaskSampler:
     """Draws tasks, and lessons from them; `size` counts lessons."""
 
     reads: ClassVar[frozenset[Input]] = RealSampler.reads | {"context", "config"}
+
+    def __init__(self, alone: int = 0) -> None:
+        self.alone = alone  # runs of a batch that have no others beside them
 
     def __call__(self, size: int, rng: np.random.Generator) -> TaskBatch:
         tasks: list[TaskRuns] = []
@@ -85,7 +90,7 @@ class TaskSampler:
             runs = _LARGE if rng.random() < _LARGE_RATE else _SMALL
             tasks += [_prepared(task, steps, horizon, rng) for task in sample_tasks(2, runs, rng, steps, horizon)]
         lessons = [_lesson(i % len(tasks), tasks, rng) for i in range(size)]
-        return TaskBatch(tasks, lessons)
+        return TaskBatch(tasks, lessons, RealSampler()(self.alone, rng) if self.alone else None)
 
     def validation(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
         return RealSampler().validation(size, rng)
@@ -186,6 +191,7 @@ def _cutoffs(lengths: Index, rng: np.random.Generator) -> Index:
     """Numbers of values seen [target, cutoff], one from each part of the run, of every second run only early ones."""
     within = np.where(rng.random(len(lengths)) < 0.5, lengths, np.maximum(_EARLY * lengths, 1.0))[:, None]
     share = (np.arange(_CUTOFFS) + rng.random((len(lengths), _CUTOFFS))) / _CUTOFFS
+    share[rng.random(len(lengths)) < _UNSEEN, 0] = 0.0
     return np.minimum((share * within).astype(np.int64), lengths[:, None] - 1)
 
 

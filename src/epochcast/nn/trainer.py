@@ -18,7 +18,6 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from torch import Tensor, distributed
-from torch.nn import Parameter
 
 from epochcast.errors import ConfigError, TrainingError, WeightsError
 from epochcast.nn.batch import Targets, sampler_of
@@ -52,6 +51,7 @@ class TrainConfig:
     curves: int = 100_000
     batch: int = 32
     shards: int = 1  # independent parts of a batch, spread over the processes
+    alone: int = 0  # with context: runs of a step without any others; if 0, what reads a run alone stays as it is
     queries: int = 1  # streaming: queried steps per cutoff
     targets: Targets = "antithetic"
     cutoffs: Cutoffs = "curve"
@@ -67,6 +67,8 @@ class TrainConfig:
     def __post_init__(self) -> None:
         if min(self.curves, self.batch, self.shards, self.queries) < 1 or self.horizon < 2:
             raise ConfigError("curves, batch, shards and queries must be at least 1, horizon at least 2")
+        if self.alone < 0:
+            raise ConfigError(f"alone={self.alone} must be a number of runs, at least 0")
         if self.batch % self.shards:
             raise ConfigError(f"batch={self.batch} must be a multiple of shards={self.shards}")
         if self.precision not in ("float32", "bfloat16"):
@@ -278,7 +280,7 @@ class Trainer:
 
 def _objective(config: TrainConfig) -> Objective:
     if config.model.context:
-        return ContextObjective(config.model, config.precision)
+        return ContextObjective(config.model, config.precision, config.alone)
     if config.model.layout == "stream":
         batches = sampler_of(config.prior, config.horizon, config.targets, config.quiet)
         return StreamObjective(config.model, batches, config.queries, config.precision)
@@ -311,26 +313,12 @@ def _optimizers(config: TrainConfig, objective: Objective) -> list[torch.optim.O
     hidden = [p for name, p in named if config.optimizer == "muon" and p.ndim == 2 and objective.is_hidden(name)]
     inside = {id(p) for p in hidden}
     rest = [p for _, p in named if id(p) not in inside]
-    adam = torch.optim.AdamW(_paced(rest, named, objective), lr=config.adam_rate, betas=(0.9, 0.98), weight_decay=0.0)
-    optimizers: list[torch.optim.Optimizer] = [adam]
-    if hidden:
-        optimizers.append(Muon(_paced(hidden, named, objective), lr=config.muon_rate))
+    adam = torch.optim.AdamW(rest, lr=config.adam_rate, betas=(0.9, 0.98), weight_decay=0.0)
+    optimizers: list[torch.optim.Optimizer] = [adam, Muon(hidden, lr=config.muon_rate)] if hidden else [adam]
     for optimizer in optimizers:
         for group in optimizer.param_groups:
-            group["initial_lr"] = group["lr"] * group["pace"]
+            group["initial_lr"] = group["lr"]
     return optimizers
-
-
-def _paced(
-    chosen: Sequence[Parameter], named: Sequence[tuple[str, Parameter]], objective: Objective
-) -> list[dict[str, Any]]:
-    """Groups of parameters that move at the same pace."""
-    own = {id(p) for p in chosen}
-    paces = {objective.pace(name) for name, p in named if id(p) in own}
-    return [
-        {"params": [p for name, p in named if id(p) in own and objective.pace(name) == pace], "pace": pace}
-        for pace in sorted(paces)
-    ]
 
 
 def _rate_at(step: int, config: TrainConfig) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from epochcast.curve import Curves
 from epochcast.distributions import Array, Mixture
 from epochcast.errors import WeightsError
-from epochcast.features.codec import Codec, DecoderInputs, Suggested
+from epochcast.features.codec import Codec, ContextOutputs, DecoderInputs
 from epochcast.features.configuration import columns_of
 from epochcast.features.context import (
     AHEAD,
@@ -27,7 +27,7 @@ from epochcast.features.context import (
 from epochcast.question import Context, Question
 from epochcast.schedule import Schedule
 
-_OUTPUTS = ["raw", "of_suggestions", "means", "spreads"]
+_OUTPUTS = ["raw", "of_suggestions", "means", "spreads", "trust"]
 _KEPT = 4  # contexts whose runs stay read
 _FEATURES = {"now": NOW_FEATURES, "then": THEN_FEATURES, "overall": OVERALL_FEATURES, "features": RUN_FEATURES}
 _MOST_BYTES = 1 << 26  # of states of runs that stay read
@@ -82,10 +82,8 @@ class ContextReader:
         self._bytes = 0
         self._configured: _Configured | None = None
 
-    def answer(
-        self, network: Reader, question: Question, asked: DecoderInputs, states: States
-    ) -> tuple[States, Suggested]:
-        """Raw outputs [run, 1, query, output] for runs in these states [run, 1, width], and what others suggest."""
+    def answer(self, network: Reader, question: Question, asked: DecoderInputs, states: States) -> ContextOutputs:
+        """What other runs make of runs in these states [run, 1, width]."""
         known = self._known(network, question)
         every = np.arange(len(question))
         own = Cutoffs.of(asked.whole, asked.values, asked.cutoffs[:, 0], every, known.others, known.columns)
@@ -107,20 +105,19 @@ class ContextReader:
                 "levels": view.levels.astype(np.float32),
                 "moved": view.moved.astype(np.float32),
             }
-            raw, of_suggestions, means, spreads = self._answering.run(_OUTPUTS, feed)
+            raw, of_suggestions, means, spreads, trust = self._answering.run(_OUTPUTS, feed)
             means = np.concatenate([view.expected[..., ::2], means], axis=-1)
             spreads = np.concatenate([view.expected[..., 1::2], spreads], axis=-1)
-            parts.append((raw, of_suggestions, means, spreads))
-        raw, *suggested = (np.concatenate(part)[:, None] for part in zip(*parts, strict=True))
-        return raw, Suggested(*suggested)
+            parts.append((raw, of_suggestions, means, spreads, trust[..., 0]))
+        return ContextOutputs(*(np.concatenate(part)[:, None] for part in zip(*parts, strict=True)))
 
     def _known(self, network: Reader, question: Question) -> _Configured:
         """The context of a question as it was read, with configurations."""
         reading = self._reading(network, question)
-        known = self._configured
-        if known is not None and known.reading is reading and known.configs == question.configs:
+        context, count, known = reading.context, len(question), self._configured
+        same = known is not None and known.reading is reading and known.configs == question.configs
+        if known is not None and same and len(known.columns) == count:  # configurations may be none for any number
             return known
-        context, count = reading.context, len(question)
         configs = [*(context.configs or (None,) * len(context)), *(question.configs or (None,) * count)]
         table = columns_of(configs, context.space, learned_from=len(context))
         others = replace(reading.others, columns=table.values[: len(context)], categories=table.categorical)

@@ -241,8 +241,8 @@ class StreamEngine(Engine):
         if question is None or question.context is None or self._reader is None:
             raw, *memory = self.session.run(["raw", *memories], feed)
             return asked.read(raw), memory
-        states, *memory = self.session.run(["states", *memories], feed)
-        return asked.read(*self._reader.answer(self, question, asked, states)), memory
+        raw, states, *memory = self.session.run(["raw", "states", *memories], feed)
+        return asked.read(raw, self._reader.answer(self, question, asked, states)), memory
 
     def read_finished(self, question: Question, shares: Array) -> tuple[DecoderInputs, Mixture, NDArray[np.float32]]:
         """Runs read at every cutoff [run, 1 + value]: what was asked at shares of what is left, answers and states."""
@@ -264,8 +264,10 @@ class StreamEngine(Engine):
             return
         if horizon > self.codec.most_values:
             raise InputError(f"horizon={horizon} is longer than the {self.most_values} values that {self.name} reads")
-        if "untrained" in self.reads and question.untrained is not None and np.isnan(question.untrained).any():
-            yield from super().at_cutoffs(question, wanted)  # runs that begin differently have no cutoffs in common
+        before = question.untrained if "untrained" in self.reads else None
+        # Runs that begin differently have no cutoffs in common, and a value more than is read is one too many.
+        if before is not None and (np.isnan(before).any() or horizon >= self.codec.most_values):
+            yield from super().at_cutoffs(question, wanted)
             return
         runs = self.codec.finished(question)
         memory = self.by_layer(self.empty_memory(len(question)))

@@ -2,13 +2,15 @@
 
 Files are written so that a crash cannot damage them, and read without ever running code from them. The sha256 of a
 shipped file stands in the registry; files of your own carry one in their header, of all that they hold, and one of the
-graph beside them. What does not agree is refused.
+graph beside them. What does not agree is refused. Files from before version 0.2 carry none: a copy of one that ships is
+known by its header and compared with the registry, any other is loaded with a warning.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -22,6 +24,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from epochcast.checks import cut
 from epochcast.errors import WeightsError
 
 FOLDER = Path(__file__).parents[1] / "models"
@@ -29,7 +32,7 @@ DEFAULT = "default"
 GRAPH_DIGEST = "graph_sha256"  # in the header of weights: which graph belongs to them
 # The second key tells a header whose first was damaged from that of an older file, which has neither.
 _DIGEST, _DIGEST_OF = "sha256", "sha256_of"
-_LONGEST_SHOWN = 200
+_log = logging.getLogger("epochcast")
 _NAME = re.compile(r"^[a-z0-9][a-z0-9._-]*$")
 
 
@@ -143,11 +146,11 @@ def find(name: str | Path) -> ModelFiles:
     if isinstance(name, Path) or name.endswith(".onnx"):
         return _own(Path(name))
     if not _NAME.match(name):
-        raise WeightsError(f"model name {_shown(name)!r} must match {_NAME.pattern}")
+        raise WeightsError(f"model name {cut(name)!r} must match {_NAME.pattern}")
     known = registry()
     name = known["default"] if name == DEFAULT else name
     if name not in known["models"]:
-        raise WeightsError(f"model {_shown(name)!r} is unknown; shipped are {', '.join(models())}")
+        raise WeightsError(f"model {cut(name)!r} is unknown; shipped are {', '.join(models())}")
     entry = known["models"][name]
     for file, digest in entry["sha256"].items():
         _check_digest(FOLDER / file, digest)
@@ -156,16 +159,18 @@ def find(name: str | Path) -> ModelFiles:
 
 def _own(graph: Path) -> ModelFiles:
     """A model of one's own; its weights say which graph belongs to them, unless they are older than that."""
+    if not graph.name:
+        raise WeightsError(f"{graph} is a folder; name the .onnx file in it")
     weights = graph.with_suffix(".safetensors")
     for file in (graph, weights):
         if not os.path.isfile(file):  # unlike Path.is_file it answers for names too long for the system, too
-            folder = _shown(graph.parent)
-            raise WeightsError(f"{_shown(file)} does not exist; train a model with: epochcast train --out {folder}")
+            folder = cut(graph.parent)
+            raise WeightsError(f"{cut(file)} does not exist; train a model with: epochcast train --out {folder}")
     _, header = read_safetensors(weights)
     graphs = [file for file in (graph, *context_graphs(graph)) if file.is_file()]
     found = digest_of(file.read_bytes() for file in graphs)
-    wanted = header.get(GRAPH_DIGEST, found)
-    if found != wanted:
+    wanted = header.get(GRAPH_DIGEST) or _graph_of_copy(weights)
+    if wanted not in (None, found):
         raise WeightsError(
             f"{graph} has sha256 {found[:12]}..., but {weights.name} goes with {wanted[:12]}...: it is damaged, or "
             "another model's; export both again"
@@ -173,10 +178,28 @@ def _own(graph: Path) -> ModelFiles:
     return ModelFiles(graph.stem, graph, weights, {})
 
 
-def _shown(name: str | Path) -> str:
-    """A name for an error message, cut where it is too long to read."""
-    text = str(name)
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+def _graph_of_copy(weights: Path) -> str | None:
+    """The digest of the graph of weights without a checksum, if they are a copy of some that ship."""
+    head = _head(weights)
+    for name, entry in registry()["models"].items():
+        file = f"{name}.safetensors"
+        if head == _head(FOLDER / file):
+            found, digest = hashlib.sha256(weights.read_bytes()).hexdigest(), entry["sha256"][file]
+            if found != digest:
+                raise WeightsError(
+                    f"{weights} is a damaged copy of the {name} that ships: it has sha256 {found[:12]}..., not "
+                    f"{digest[:12]}...; copy it again from {FOLDER}"
+                )
+            # Graphs name the file of their weights, so that of a renamed copy is another one.
+            return str(entry["sha256"][f"{name}.onnx"]) if weights.name == file else None
+    _log.warning("%s carries no checksum, so that damage to it goes unnoticed; export it again to give it one", weights)
+    return None
+
+
+def _head(file: Path) -> bytes:
+    """The header of a safetensors file: texts, and name, type, shape and place of each array."""
+    with open(file, "rb") as data:
+        return data.read(int.from_bytes(data.read(8), "little"))
 
 
 @cache  # once per process: a file that ships does not change under a running program

@@ -44,11 +44,19 @@ class Chances:
     ) -> tuple[NDArray[np.intp], list[TrainedRun]]:
         """To which part of the context each of the runs belongs, -1 for none, and the context."""
         engine = self._forecaster.engine
-        telling = [run for run in every if run.tells] if "context" in engine.reads else []
+        telling = self._telling(every) if "context" in engine.reads else []
         best = np.array([run.best(self._metric) for run in telling])
         members = [telling[int(row)] for row in newest_and_largest(best)]
         place = {id(run): index % _PARTS for index, run in enumerate(members)}
         return np.array([place.get(id(run), -1) for run in asked], dtype=np.intp), members
+
+    def _telling(self, every: Sequence[TrainedRun]) -> list[TrainedRun]:
+        """The runs that tell others something; one that broke down tells that it came to the worst value of all."""
+        worst = min((self._metric.sign * value for run in every for value in run.values), default=None)
+        if worst is None:
+            return []
+        told = [run.come_to(self._metric.sign * worst) if run.broken(self._horizon) else run for run in every]
+        return [run for run in told if run.tells]
 
     def _without(self, part: int, members: list[TrainedRun]) -> Others | None:
         most = self._forecaster.engine.most_values

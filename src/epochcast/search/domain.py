@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from epochcast.checks import finite, is_number, shown
+from epochcast.checks import finite, is_finite, is_number, shown
 from epochcast.errors import ConfigError, InputError
 from epochcast.space import Scale
 
@@ -69,8 +69,7 @@ class Choice:
         if not self.options:
             raise InputError("a choice among nothing cannot be made; give at least one option")
         for option in self.options:
-            plain = option is None or isinstance(option, (str, bool)) or (is_number(option) and math.isfinite(option))
-            if not plain:
+            if not (option is None or isinstance(option, (str, bool)) or is_finite(option)):
                 raise InputError(
                     f"the choice {shown(option)} is no number, text, truth value or None; choose by name and look the "
                     "rest up"

@@ -16,11 +16,11 @@ from epochcast.curve import Array, Curves, clip_to_hard_bounds
 from epochcast.errors import InputError
 from epochcast.forecaster import Forecaster
 from epochcast.metric import Metric, as_metric
-from epochcast.others import newest_and_largest
+from epochcast.others import FEWEST_VALUES, newest_and_largest
 from epochcast.search.chances import Chances
 from epochcast.search.space import SearchSpace, space_of
 from epochcast.search.trained_run import TrainedRun
-from epochcast.stopping.model_name import ModelName
+from epochcast.stopping.model_name import ModelName, forecaster_of
 from epochcast.stopping.state import metric_to_dict
 
 if TYPE_CHECKING:
@@ -28,13 +28,10 @@ if TYPE_CHECKING:
 
 FIRST = 8  # runs that are started before one is chosen by its forecast
 CANDIDATES = 200  # new configurations that are weighed against the paused runs
-_PARTS_OF_A_RUN = 50  # how often a run can be paused, unless `every` says otherwise
+_FIRST_PART = 50  # a new run is trained for this part of the horizon, unless `every` says otherwise
 _UNTRIED = 0.25  # how often a run is started whatever is promised of those that wait
-_GAINS = (-4.0, -1.0)  # decimal logarithms of the share of what is still to be gained that a run should gain
-_LADDER = np.array([100.0, 10.0, 1.0, 0.1, 0.01, 0.0])  # multiples of such a gain, the farthest first
-_DRAWN = 2  # the place of the gain itself
-_FARTHEST = 0.5
-_SURE, _HARDLY = 0.99, 1e-3  # chances that tell runs no longer apart
+_HARDLY = 1e-3  # a chance below which nothing is to be hoped for
+_GAINS = np.array([1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.2, 0.4])  # shares of what is still to be gained
 
 
 @dataclass(frozen=True)
@@ -63,10 +60,10 @@ class FreezeThaw:
     Ask for a step, train that run up to the step named and tell the values that it shows; any number of workers may do
     so side by side. A run should keep its newest checkpoint, from which it is gone on with.
 
-    Each time a goal somewhat better than the best value so far and a number of further steps are drawn, and the run
-    goes on, or begins, that most likely reaches the goal by then: goals near and far, soon and late take turns. What
-    forecasts promise of configurations that were never tried is held against what those tried have come to. Every
-    fourth time a run is started whatever is promised: forecasts count what is won, not what is learnt.
+    Each time a number of further steps is drawn, and the run goes on, or begins, of which the largest gain over the
+    best value so far is to be expected after them: what pays soon and what pays late take turns. What forecasts promise
+    of configurations that were never tried is held against what those tried have come to. Every fourth time a run is
+    started whatever is promised: forecasts count what is won, not what is learnt.
 
     Args:
         space: Where new configurations come from: a mapping of names to domains, which are `(low, high)`,
@@ -75,7 +72,8 @@ class FreezeThaw:
         horizon: The step at which every run ends.
         metric: What the runs report: a name or a [`Metric`][epochcast.Metric].
         seed: Of all that is drawn: the same seed and the same values lead to the same steps.
-        every: By how many steps a run is gone on with: a fiftieth of the horizon by default.
+        every: By how many steps a run is gone on with. By default it begins with a fiftieth of the horizon, and goes on
+            each time for as long again as it has been trained.
         first: How many runs are started before any is gone on with: of one or two nothing tells how much they differ.
         forecaster: What forecasts the runs: the default model unless given. One that reads other runs learns from the
             whole search which configurations are worth a try.
@@ -109,11 +107,9 @@ class FreezeThaw:
         self.horizon = horizon_of(horizon)
         self.metric = as_metric(metric)
         self.seed = count(seed, "seed", least=0)
-        self.every = math.ceil(self.horizon / _PARTS_OF_A_RUN) if every is None else count(every, "every")
+        self.every = None if every is None else count(every, "every")
         self.first = count(first, "first")
-        if forecaster is not None and not isinstance(forecaster, Forecaster):
-            raise InputError(f"forecaster={forecaster!r} must be a Forecaster, such as Forecaster('real')")
-        self._forecaster = forecaster
+        self._forecaster = None if forecaster is None else forecaster_of(forecaster)
         self._runs: list[TrainedRun] = []
         self._asked = 0  # how often
 
@@ -126,8 +122,11 @@ class FreezeThaw:
 
     # --- what workers do -----------------------------------------------------------------------------------------
 
-    def ask(self) -> Step | None:
+    def ask(self, new: bool = True) -> Step | None:
         """What to train next.
+
+        Args:
+            new: Whether another run may be started.
 
         Returns:
             A run, its configuration, and the step up to which to train it; None if all runs are over or being trained,
@@ -135,7 +134,8 @@ class FreezeThaw:
         """
         rng = np.random.default_rng([self.seed, self._asked])  # of its own each time, so that a saved search goes on
         started = [run.config for run in self._runs]
-        news = [TrainedRun(config) for config in self.space.candidates(CANDIDATES, rng, started)]
+        candidates = self.space.candidates(CANDIDATES, rng, started) if new else []
+        news = [TrainedRun(config) for config in candidates]
         known = self._most_promising([run for run in self._runs if not run.over])
         if not (news or any(run.waits for run in known)):
             return None
@@ -198,9 +198,8 @@ class FreezeThaw:
     # --- the choice ----------------------------------------------------------------------------------------------
 
     def _choice(self, known: list[TrainedRun], news: list[TrainedRun], rng: np.random.Generator) -> TrainedRun:
-        """The run, new or waiting, that most likely reaches a goal that is drawn by a step that is drawn."""
-        further, gain = int(rng.integers(1, self.horizon + 1)), 10.0 ** rng.uniform(*_GAINS)
-        best = self.best
+        """The run, new or waiting, of which the largest gain is to be expected after steps whose number is drawn."""
+        further, best = int(rng.integers(1, self.horizon + 1)), self.best
         if news and (best is None or len(self._runs) < self.first):
             return news[0]
         if best is None:
@@ -208,12 +207,21 @@ class FreezeThaw:
         if news and rng.random() < _UNTRIED:
             known, further = [], self.horizon  # one that may win in the end
         options = [*known, *news]
-        gains = np.minimum(gain * _LADDER, _FARTHEST) * self._to_be_gained(best.value)
-        every = self._chances(options, best.value + self.metric.sign * gains, further)
-        self._sober(every, len(known))
-        chances = np.where([run.waits for run in options], every[..., 0], -1.0)
-        order = rng.permutation(len(options))  # of several with the same chance any one
-        return options[int(order[np.argmax(chances[_telling(chances)][order])])]
+        waits = np.array([run.waits for run in options])
+        chances = self._sober_chances(options, len(known), best.value, further)
+        if chances[0, waits].max() < _HARDLY:  # so soon nothing is to be gained
+            chances = self._sober_chances(options, len(known), best.value, self.horizon)
+        # What is gained on average is the integral over all gains of the chance to gain more.
+        expected = np.where(waits, np.diff(_GAINS, prepend=0.0) @ chances, -1.0)
+        order = rng.permutation(len(options))  # of several that promise the same any one
+        return options[int(order[np.argmax(expected[order])])]
+
+    def _sober_chances(self, options: list[TrainedRun], known: int, best: float, further: int) -> Array:
+        """The chances [gain, run] to gain so much after so many further steps; the known runs come first."""
+        goals = best + self.metric.sign * _GAINS * self._to_be_gained(best)
+        chances = self._chances(options, goals, further)
+        self._sober(chances, known)
+        return chances[..., 0]
 
     def _chances(self, options: list[TrainedRun], goals: Array, further: int) -> Array:
         """The chances [goal, run, 2] of runs to reach goals after so many further steps, and at that step itself."""
@@ -252,8 +260,10 @@ class FreezeThaw:
         return [runs[row] for row in newest_and_largest(best)]
 
     def _begin(self, run: TrainedRun) -> Step:
-        # One value tells other runs nothing: a new run shows two at least.
-        further = self.every if run.tells else max(self.every, 2)
+        first = math.ceil(self.horizon / _FIRST_PART)
+        further = max(first, int(run.newest)) if self.every is None else self.every
+        if not run.tells:
+            further = max(further, FEWEST_VALUES)  # fewer tell other runs nothing
         run.until = min(int(run.newest) + further, self.horizon)
         return Step(next(i for i, known in enumerate(self._runs) if known is run), run.config, run.until, run.newest)
 
@@ -305,19 +315,6 @@ class FreezeThaw:
         from epochcast.search.state import restored
 
         return restored(cls, text, forecaster)
-
-
-def _telling(chances: Array) -> int:
-    """The goal, the one drawn if possible, whose chances [goal, run] tell the runs apart.
-
-    If several reach it for sure a farther one does, if nothing reaches it a nearer one.
-    """
-    goal = _DRAWN
-    while goal > 0 and (chances[goal] > _SURE).sum() > 1:
-        goal -= 1
-    while goal < len(chances) - 1 and chances[goal].max() < _HARDLY:
-        goal += 1
-    return goal
 
 
 @cache

@@ -17,6 +17,7 @@ from epochcast.search.domain import Domain, domain_of, from_plain, to_plain
 from epochcast.space import Scale, Space
 
 Config = dict[str, Any]
+_MOST_DEPTH = 32  # of entries inside others
 Path = tuple[str, ...]  # names of nested entries, the outermost first
 
 
@@ -121,6 +122,8 @@ def space_of(given: Any) -> SearchSpace:
 
 
 def _domains_in(given: Mapping[Any, Any], outside: Path) -> Iterator[tuple[Path, Domain]]:
+    if len(outside) > _MOST_DEPTH:
+        raise InputError(f"space={shown(given)} is nested more than {_MOST_DEPTH} deep; give its entries side by side")
     for name, domain in given.items():
         path = (*outside, str(name))
         if isinstance(domain, Mapping):
@@ -132,13 +135,17 @@ def _domains_in(given: Mapping[Any, Any], outside: Path) -> Iterator[tuple[Path,
             raise InputError(f"{'.'.join(path)}: {error}") from None
 
 
-def known_scales(space: Mapping[Any, Any]) -> dict[str, Scale]:
+def known_scales(space: Mapping[Any, Any], depth: int = 0) -> dict[str, Scale]:
     """On which scales entries live, of a space of another package that may hold anything else beside its domains."""
     scales: dict[str, Scale] = {}
+    if not isinstance(space, Mapping):
+        raise InputError(f"space={shown(space)} must be a mapping of names to domains, as the tuner has it")
+    if depth > _MOST_DEPTH:
+        return scales
     for name, given in space.items():
         if isinstance(given, Mapping):
             inner = {"": given["grid_search"]} if given.keys() == {"grid_search"} else given  # Ray's list of choices
-            scales.update({f"{name}.{key}".rstrip("."): scale for key, scale in known_scales(inner).items()})
+            scales.update({f"{name}.{key}".rstrip("."): scale for key, scale in known_scales(inner, depth + 1).items()})
             continue
         with suppress(InputError):  # a function, or a distribution without ends: its values will tell
             scale = domain_of(given).scale

@@ -37,6 +37,15 @@ class TrainedRun:
         """Whether it can be gone on with."""
         return not self.over and self.until is None
 
+    def broken(self, horizon: int) -> bool:
+        """Whether it broke down: it is over, though it has not come to the horizon."""
+        return self.over and self.newest < horizon
+
+    def come_to(self, value: float) -> TrainedRun:
+        """The same run, had it gone on to a value instead of breaking down."""
+        steps = [self.newest + 1.0 + i for i in range(FEWEST_VALUES)]
+        return TrainedRun(self.config, [*self.steps, *steps], [*self.values, *[value] * FEWEST_VALUES], over=True)
+
     def take(self, step: float, value: float, horizon: int) -> None:
         """Take in a value; a step that is known already, as after a restart, changes nothing."""
         if not math.isfinite(value):

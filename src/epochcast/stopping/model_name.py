@@ -81,3 +81,10 @@ def model_name_of(data: Any, version: int) -> ModelName:
     if not texts or not isinstance(data["ships"], bool):
         raise ConfigError(f"the saved stopper names {shown(data)} as its model, which is no name")
     return ModelName(**data)
+
+
+def forecaster_of(item: Any) -> Forecaster:
+    """A forecaster that was handed over; anything else is a mistake."""
+    if not isinstance(item, Forecaster):
+        raise InputError(f"forecaster={shown(item)} must be a Forecaster, such as Forecaster('stream')")
+    return item

@@ -32,7 +32,7 @@ from epochcast.stopping.decision import (
     too_early,
 )
 from epochcast.stopping.earlier import Config, Earlier, config_of, plain_config
-from epochcast.stopping.model_name import ModelName, model_name_of
+from epochcast.stopping.model_name import ModelName, forecaster_of, model_name_of
 from epochcast.stopping.record import RunRecord
 from epochcast.stopping.search import NonFinite, Search
 from epochcast.stopping.state import parsed
@@ -213,7 +213,7 @@ class Stopper(Search):
         self._forecaster = self._checked_forecaster(self.forecaster.with_schedule(schedule))
 
     def _checked_forecaster(self, forecaster: Forecaster) -> Forecaster:
-        schedule = _a_forecaster(forecaster).schedule
+        schedule = forecaster_of(forecaster).schedule
         if schedule is not None:
             schedule.check(self.horizon)
         return forecaster
@@ -358,7 +358,7 @@ class Stopper(Search):
         model = model_name_of(state.get("model"), state["version"])
         if forecaster is None:
             forecaster = model.load()
-        elif not model.is_of(_a_forecaster(forecaster)):
+        elif not model.is_of(forecaster_of(forecaster)):
             raise ConfigError(f"the saved stopper forecasts with {model}, not with {ModelName.of(forecaster)}")
         return cls._restored(state, forecaster=forecaster)
 
@@ -368,12 +368,6 @@ class Stopper(Search):
         self.guarantee = None if given is None else guarantee_of(given)
         self._config = config_of(state.get("config"))
         self._earlier = Earlier.from_list(state.get("earlier", []), self.horizon, self.metric)
-
-
-def _a_forecaster(item: Any) -> Forecaster:
-    if not isinstance(item, Forecaster):
-        raise InputError(f"forecaster={shown(item)} must be a Forecaster, such as Forecaster('stream')")
-    return item
 
 
 def _shares(cutoffs: Sequence[float], check_every: int) -> list[float]:

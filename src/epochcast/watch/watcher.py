@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from epochcast.checks import count, finite, flag
+from epochcast.checks import count, finite, flag, name_of, number
 from epochcast.curve import Array, Curves, check_horizon
 from epochcast.encode import Others, seen_of
 from epochcast.errors import EpochcastError, InputError
@@ -34,6 +34,7 @@ from epochcast.stopping.decision import (
     reason_for,
     too_early,
 )
+from epochcast.stopping.model_name import forecaster_of
 from epochcast.watch.chance import asked_steps, draws, next_place, shared_part
 from epochcast.watch.shared_context import SharedContext
 from epochcast.watch.snapshot import Row, Snapshot, Verdict
@@ -79,18 +80,18 @@ class Watcher:
         self.metric = as_metric(metric)
         check_horizon(Curves.of([]), horizon)
         check_confidence(confidence)
-        if not 0.0 <= min_share < 1.0:  # false for NaN too
+        if not 0.0 <= number(min_share, "min_share") < 1.0:  # false for NaN too
             raise InputError(f"min_share={min_share} must be a share of the horizon, 0 to less than 1")
-        self.monitor = monitor
+        self.monitor = name_of(monitor, "monitor")
         self.horizon = int(horizon)
         self.confidence = confidence
         self.known_best = None if best is None else finite(best, "best")
         self.min_steps = count(min_steps, "min_steps")
         self.min_share = min_share
-        self.most_bytes = most_bytes
+        self.most_bytes = count(most_bytes, "most_bytes", least=0)
         self.logs = GrowingLogs(root, step_column=step_column)
         self.runs_forecast = 0  # so far, each time counted
-        self._forecaster = forecaster
+        self._forecaster = None if forecaster is None else forecaster_of(forecaster)
         self._alone = flag(alone, "alone")
         self._context: SharedContext | None = None  # of a model that reads other runs
         self._cache: RunCache | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import secrets
@@ -13,6 +14,7 @@ import webbrowser
 import uvicorn
 from rich.console import Console
 
+from epochcast.checks import cut
 from epochcast.errors import InputError
 from epochcast.watch import Watcher
 from epochcast.web.app import App
@@ -84,7 +86,7 @@ def _listen(host: str, port: int | None) -> socket.socket:
             family, *_, address = socket.getaddrinfo(host, candidate, type=socket.SOCK_STREAM)[0]
             listening = socket.socket(family, socket.SOCK_STREAM)
         except OSError as error:
-            raise InputError(f"{host} is no host of this machine ({error}); give another --host") from None
+            raise InputError(f"{cut(host)!r} is no host of this machine ({error}); give another --host") from None
         try:
             if os.name == "posix":
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -92,6 +94,8 @@ def _listen(host: str, port: int | None) -> socket.socket:
             listening.listen(_MOST_WAITING)  # whoever asks before the server is there waits a moment
         except OSError as error:
             listening.close()
+            if error.errno == errno.EADDRNOTAVAIL:
+                raise InputError(f"{host} is no address of this machine; give another --host") from None
             reason = error.strerror or str(error)
             continue
         return listening

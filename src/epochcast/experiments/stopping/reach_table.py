@@ -10,60 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from epochcast.benchmarks import CurveSet
 from epochcast.curve import Array
-from epochcast.errors import InputError
 from epochcast.experiments.stopping.selection import Index
+from epochcast.experiments.task_runs import TaskRuns
 from epochcast.forecaster import Forecaster
-from epochcast.metric import Metric
-from epochcast.stopping.calibration import FinishedRuns, forecasts, longest_read
+from epochcast.stopping.calibration import forecasts, longest_read
 from epochcast.stopping.reach import reach
-
-
-@dataclass(frozen=True)
-class TaskRuns:
-    """All runs of one task on steps 1..horizon, or on its multiples counted; NaN from where a run broke down."""
-
-    benchmark: str
-    task: str
-    values: Array  # [run, step]
-    metric: Metric
-    untrained: Array | None = None  # [run], where it is known of all
-
-    @classmethod
-    def of(cls, curves: CurveSet, task: str, most: int | None = None, seed: int = 0) -> TaskRuns:
-        """The runs of a task, or `most` of them drawn at random."""
-        part = curves.of_task(task)
-        if most is not None:
-            part = part.sample(most, seed)
-        every = float(part.steps[0]) if part.steps.ndim == 1 and len(part.steps) else 1.0
-        horizon = int(part.horizons.max(initial=0) / every)
-        regular = part.steps.ndim == 1 and np.array_equal(part.steps[:horizon], every * np.arange(1.0, horizon + 1.0))
-        if not regular or horizon < 2 or (part.horizons != every * horizon).any():
-            raise InputError(
-                f"{curves.name}, task {task!r}: runs must share one horizon and be measured at the same steps, such as "
-                "1, 2, 3, ... or 50, 100, 150, ...; name other tasks, another benchmark or --horizon"
-            )
-        known = part.untrained is not None and bool(np.isfinite(part.untrained).all())
-        metric = curves.metrics[curves.task_names.index(task)]
-        return cls(curves.name, task, part.values[:, :horizon], metric, part.untrained if known else None)
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    @property
-    def horizon(self) -> int:
-        return int(self.values.shape[1])
-
-    def filled(self, steps: Index) -> FinishedRuns:
-        """Complete runs on the given steps: a run that broke down goes on at its last value, for nobody asks there."""
-        values = self.values[:, steps - 1]
-        known = np.isfinite(values)
-        newest = np.maximum.accumulate(np.where(known, np.arange(len(steps)), 0), axis=1)
-        values = np.take_along_axis(values, newest, axis=1)
-        spare = self.metric.soft[0] if self.metric.soft else 1.0
-        before = np.full(len(self), spare) if self.untrained is None else self.untrained
-        return FinishedRuns(np.where(np.isnan(values), before[:, None], values), self.metric, self.untrained)
 
 
 @dataclass(frozen=True)

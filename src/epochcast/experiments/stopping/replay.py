@@ -16,7 +16,8 @@ import numpy as np
 from epochcast.curve import Array
 from epochcast.errors import InputError
 from epochcast.experiments.contenders import Contender
-from epochcast.experiments.stopping.reach_table import ReachTable, TaskRuns
+from epochcast.experiments.estimate import standard_errors
+from epochcast.experiments.stopping.reach_table import ReachTable
 from epochcast.experiments.stopping.selection import (
     Limits,
     Pool,
@@ -29,6 +30,7 @@ from epochcast.experiments.stopping.selection import (
     replay,
     speedup,
 )
+from epochcast.experiments.task_runs import TaskRuns
 from epochcast.forecaster import Forecaster
 from epochcast.stopping.decision import check_confidence
 from epochcast.stopping.stopper import Stopper
@@ -152,7 +154,7 @@ def evaluate_task(runs: TaskRuns, model: Contender, settings: Settings) -> Mappi
         ],
         "epochs": kept + 1,
         "regret": [line.mean(axis=0)[kept] for line in regrets],
-        "error": [_error(line)[kept] for line in regrets],
+        "error": [standard_errors(line)[kept] for line in regrets],
     }
 
 
@@ -170,7 +172,7 @@ def _row(
         min_steps=rule.min_steps,
         speedup=gain,
         final_regret=float(line[:, -1].mean()),
-        final_regret_error=float(_error(line[:, -1:])[0]),
+        final_regret_error=float(standard_errors(line[:, -1:])[0]),
         false_stop_rate=wrong / stopped if stopped else None,
         false_stop_share=wrong / int(replayed.runs.sum()),
         runs=float(replayed.runs.mean()),
@@ -179,12 +181,6 @@ def _row(
         overhead=forecasts * per_forecast,
         orders=len(line),
     )
-
-
-def _error(line: Array) -> Array:
-    """Standard error over the orders [order, epoch] -> [epoch]."""
-    count = len(line)
-    return line.std(axis=0, ddof=1) / math.sqrt(count) if count > 1 else np.zeros(line.shape[1])
 
 
 def seconds_per_forecast(forecaster: Forecaster, runs: TaskRuns, most: int = 30) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -16,7 +15,7 @@ from epochcast.curve import Array
 from epochcast.experiments.stopping.replay import BASELINE, LEADERS_GO_ON, USUAL_CONFIDENCE, Row
 from epochcast.experiments.stopping.selection import speedup
 from epochcast.experiments.stopping.study import TaskResult
-from epochcast.plots import legend_below, panel_grid
+from epochcast.plots import draw_grid
 
 # Rules drawn and shown per task, with their colours.
 _SHOWN = {
@@ -178,29 +177,29 @@ def _number(value: float | None, form: str) -> str:
 def draw_averages(results: Sequence[TaskResult], path: Path) -> None:
     """Mean regret of each rule against epochs spent, one panel per benchmark."""
     groups = [(f"{name} ({len(group)} task{'s' * (len(group) > 1)})", group) for name, group in by_benchmark(results)]
-    _draw_all(groups, path, most=3, width=4.6, height=3.6)
+    _draw_all(groups, path, most=3, size=(4.6, 3.6))
 
 
 def draw_tasks(results: Sequence[TaskResult], path: Path) -> None:
     """The same, one panel per task."""
-    _draw_all([(result.task[-34:], [result]) for result in results], path, most=5, width=2.6, height=2.0)
+    _draw_all([(result.task[-34:], [result]) for result in results], path, most=5, size=(2.6, 2.0))
 
 
 def _draw_all(
-    groups: Sequence[tuple[str, Sequence[TaskResult]]], path: Path, most: int, width: float, height: float
+    groups: Sequence[tuple[str, Sequence[TaskResult]]], path: Path, most: int, size: tuple[float, float]
 ) -> None:
-    """A panel per group, at most so many beside each other."""
-    figure, axes = panel_grid(len(groups), most, width, height + 0.4 / math.ceil(len(groups) / most))
-    for ax, (title, group) in zip(axes, groups, strict=True):
-        _draw(ax, group, title)
-    figure.supxlabel("epochs spent", fontsize=9)
-    figure.supylabel("regret", fontsize=9)
-    legend_below(figure, axes[0], len(_SHOWN))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
+    draw_grid(
+        [title for title, _ in groups],
+        lambda ax, number: _draw(ax, groups[number][1]),
+        path,
+        most=most,
+        size=size,
+        labels=("epochs spent", "regret"),
+        legend=len(_SHOWN),
+    )
 
 
-def _draw(panel: Any, group: Sequence[TaskResult], title: str) -> None:
+def _draw(panel: Any, group: Sequence[TaskResult]) -> None:
     for rule, row in enumerate(group[0].rows):
         if not _is_shown(row):
             continue
@@ -211,5 +210,3 @@ def _draw(panel: Any, group: Sequence[TaskResult], title: str) -> None:
     # The first runs may be arbitrarily bad, and hide all that matters.
     top = average_regret(group, 0)[0][len(group[0].epochs) // 20]
     panel.set_ylim(0.0, 1.1 * float(top))
-    panel.set_title(title, loc="left", fontsize=8)
-    panel.tick_params(labelsize=7)

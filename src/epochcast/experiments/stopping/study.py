@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.benchmarks import CurveSet
 from epochcast.curve import Array
 from epochcast.errors import InputError
 from epochcast.experiments.contenders import contenders
 from epochcast.experiments.harness import PLAIN, Harness, fingerprint
-from epochcast.experiments.stopping.reach_table import TaskRuns
 from epochcast.experiments.stopping.replay import Row, Settings, evaluate_task, rules_of
+from epochcast.experiments.task_runs import TaskRuns
 
 BENCHMARKS = ("lcbench", "taskset", "nasbench201")
 
@@ -56,31 +53,6 @@ def files_in(data: Path, names: Sequence[str] | None = None) -> list[Path]:
     return present or [data]
 
 
-def tasks_of(collections: Sequence[CurveSet], settings: Settings, wanted: Sequence[str] = ()) -> list[TaskRuns]:
-    """The runs of all tasks, or of those wanted by name."""
-    known = {task for curves in collections for task in curves.task_names}
-    unknown = [task for task in wanted if task not in known]
-    if unknown:
-        raise InputError(f"task {unknown[0]!r} is in none of {', '.join(curves.name for curves in collections)}")
-    return [
-        TaskRuns.of(curves, task, settings.curves, settings.seed)
-        for curves in collections
-        for task in curves.task_names
-        if not wanted or task in wanted
-    ]
-
-
-def used(tasks: Sequence[TaskRuns]) -> list[str]:
-    """How many runs take part, in words, one line per benchmark."""
-    lines = []
-    for name, group in groupby(tasks, key=lambda runs: runs.benchmark):
-        some = list(group)
-        count, short = sum(len(runs) for runs in some), sum(int(np.isnan(runs.values[:, -1]).sum()) for runs in some)
-        rest = f"; {short:,} of them end before their horizon and count as broken off there" if short else ""
-        lines.append(f"{name}: {count:,} runs of {len(some)} task{'s' * (len(some) != 1)} used{rest}")
-    return lines
-
-
 def run(tasks: Sequence[TaskRuns], model: str | Path, settings: Settings, harness: Harness = PLAIN) -> list[TaskResult]:
     """All rules on all tasks; tasks that the store holds are not computed again."""
     (contender,) = contenders([str(model)])
@@ -92,5 +64,4 @@ def run(tasks: Sequence[TaskRuns], model: str | Path, settings: Settings, harnes
 
 
 def _key(runs: TaskRuns, model: str, version: str) -> str:
-    content = zlib.crc32(np.ascontiguousarray(runs.values).tobytes())
-    return f"stopping/{model}:{version}/{runs.benchmark}/{runs.task}:{content:08x}"
+    return f"stopping/{model}:{version}/{runs.benchmark}/{runs.task}:{runs.digest}"

@@ -146,9 +146,7 @@ _SHAPE = (
     Ingredient("solved", 0.39, "other losses", "hardly any error need be left at the end", trend.solved),
     Ingredient("second_decay", 0.65, "ordinary", "a fast and a slow part"),
     Ingredient("second_wind", 0.15, "ordinary", "a part is learned late, all at once", trend.second_wind),
-    Ingredient(
-        "late_bloom", 0.02, "other runs", "a small part gathers pace late, whatever the trend", trend.late_bloom
-    ),
+    Ingredient("late_bloom", 0.02, "unsettled", "a small part gathers pace late, whatever the trend", trend.late_bloom),
     Ingredient("slow_start", 0.25, "ordinary", "sigmoid: an inflection before the fastest gain"),
     Ingredient("slow_accuracy", 0.25, "accuracy", "the same, since the loss must fall a while before a guess changes"),
     Ingredient(
@@ -186,7 +184,7 @@ _SHAPE = (
     ),
     Ingredient("silent_delay", 0.90, "waiting", "without noise, too: the model makes one constant guess"),
     Ingredient("stall", 0.04, "ordinary", "a plateau on the way", trend.stalled, Stage.CLOCK),
-    Ingredient("stays", 0.04, "ordinary", "a plateau for good", trend.staying, Stage.CLOCK),
+    Ingredient("stays", 0.04, "unsettled", "a plateau for good", trend.staying, Stage.CLOCK),
 )
 
 _SETBACKS = (
@@ -249,7 +247,7 @@ _SETBACKS = (
 _NOISE = (
     Ingredient("smooth", 0.20, "ordinary", "hardly any noise", noise.smooth, temper=_CALM),
     Ingredient("noise_decays", 0.38, "ordinary", "with the number of steps", noise.decaying),
-    Ingredient("noise_grows", 0.06, "other runs", "from some step on", noise.growing, temper=_SETBACK),
+    Ingredient("noise_grows", 0.06, "unsettled", "from some step on", noise.growing, temper=_SETBACK),
     Ingredient("noise_grows_long", 0.10, "other runs over iterations", "the same", noise.growing, temper=_SETBACK),
     Ingredient("noise_follows_error", 0.40, "ordinary", "shrinks with the error that is left", noise.following_error),
     Ingredient("noise_follows_schedule", 0.73, "scheduled", "shrinks with the rate", noise.following_schedule),
@@ -281,6 +279,7 @@ _GROUPS = (
     Group("annealed", any_of=("cosine", "polynomial", "tokens_cosine", "tokens_polynomial")),
     Group("scheduled", any_of=("annealed", "exponential", "drops", "restarts", "hold_decay", "tokens_hold_decay")),
     Group("scheduled accuracies", all_of=("scheduled", "accuracy")),
+    Group("unsettled", all_of=("other runs",), none_of=("scheduled accuracies",)),  # the schedule settles those
     Group("scheduled tokens", all_of=("scheduled", "tokens")),
     Group("held with noise", any_of=("gap", "gap_accuracy", "gap_drops"), none_of=("tokens",)),
     Group("held", any_of=("held with noise", "gap_tokens")),

@@ -37,6 +37,13 @@ function stepText(step) {
   return Number.isInteger(step) ? step.toLocaleString("en") : String(Number(step.toPrecision(6)));
 }
 
+/** An entry of a configuration; a fraction with no more digits than tell it from others. */
+function setting(value) {
+  if (value === null) return "none";
+  const fraction = typeof value === "number" && !Number.isInteger(value);
+  return fraction ? String(Number(value.toPrecision(6))) : String(value);
+}
+
 function range(low, high) {
   return `${number(low)} to ${number(high)}`;
 }

@@ -100,7 +100,7 @@ class RunPage {
     ]);
     this.fillEarlier(found);
     this.fillOthers(found);
-    const settings = Object.entries(found.config).map(([name, value]) => [name, value === null ? "none" : String(value)]);
+    const settings = Object.entries(found.config).map(([name, value]) => [name, setting(value)]);
     this.fillFacts(byId("config"), settings);
     byId("no-config").hidden = settings.length > 0;
     byId("log-notes").replaceChildren(...found.log_notes.map((note) => el("li", {}, note)));

@@ -1,0 +1,1 @@
+"""Searches replayed on recorded runs: stopping rules, successive halving and freeze-thaw, in the same orders."""
