@@ -211,19 +211,13 @@ class Forecaster:
         """The same for runs that were checked before, perhaps by the engine with what it remembers of them."""
         encoded = encode(seen, metric, horizon, at=at, schedule=self.schedule, others=others)
         unused = notes_of_untrained(self.engine, metric, seen)
-        distribution, notes = answer(self.engine, encoded.question, predictor)
-        forecast = Forecast(
-            encoded.steps,
-            metric,
-            int(horizon),
-            distribution,
-            encoded.normalizer,
-            seen.curves,
-            encoded.notes + unused + notes,
-            source=self,
-            question=encoded.question,
-        )
-        return forecast[0] if seen.curves.single else forecast
+        normalised, notes = answer(self.engine, encoded.question, predictor)
+        steps, normalizer = encoded.steps, encoded.normalizer
+        if seen.curves.single:
+            steps, normalised, normalizer = steps[0], normalised[0], normalizer.at(0)
+        known: dict[str, Any] = {"source": self, "question": encoded.question}
+        notes = encoded.notes + unused + notes
+        return Forecast(steps, metric, int(horizon), normalised, normalizer, seen.curves, notes, **known)
 
     def draw_paths(
         self, question: Question, size: int, rng: np.random.Generator, image: Bounds

@@ -158,7 +158,7 @@ def _around_most(runs: Curves) -> Bounds:
     unknown = np.full(len(runs), np.nan)
     low, high = (float(np.median(ends)) for ends in _around_the_run(runs, unknown))
     values = runs.values[runs.seen]
-    near = values[~np.logical_or(*_left_behind(values, np.asarray(low), np.asarray(high)))]
+    near = values[~np.logical_or(*_left_behind(values, low, high))]
     if 2 * len(near) <= len(values):  # there is no place where most of them are
         near = values
     whole = Curves(np.zeros((1, len(near))), near[None], np.array([len(near)]))
@@ -172,32 +172,28 @@ def keep_their_scale(metric: Metric, runs: Curves, untrained: Array | None = Non
         return np.ones(len(runs), dtype=np.bool_)
     if metric.soft is None and not math.isfinite(metric.best):
         return np.zeros(len(runs), dtype=np.bool_)
-    low, high = _soft_bounds(metric, runs, untrained)
-    below, above = _left_behind(runs.values, low[:, None], high[:, None])
+    low, high = (np.reshape(bound, (-1, 1)) for bound in _soft_bounds(metric, runs, untrained))
+    below, above = _left_behind(runs.values, low, high)
     return np.asarray(~((below | above) & runs.seen).any(axis=1))
 
 
-def _left_behind(values: Array, low: Array, high: Array) -> tuple[Mask, Mask]:
+def _left_behind(values: Array, low: Array | float, high: Array | float) -> tuple[Mask, Mask]:
     """Where a value is so far below, or above, soft bounds that they follow it."""
     far = FARTHEST * (high - low)
     return values < high - far, values > low + far
 
 
-def _soft_bounds(metric: Metric, curves: Curves, untrained: Array | None) -> tuple[Array, Array]:
-    """Low and high soft bound of each run [run]: the metric's, or those that its values suggest."""
+def _soft_bounds(metric: Metric, curves: Curves, untrained: Array | None) -> tuple[Array | float, Array | float]:
+    """Low and high soft bound of all runs or of each [run]: the metric's, or those that its values suggest."""
     if metric.soft is not None:
-        return _for_each(curves, *metric.soft)
+        return metric.soft
     unknown = np.full(len(curves), np.nan) if untrained is None else untrained
     if (np.isnan(unknown) & (curves.lengths == 0)).any():
         raise _no_scale(metric)
     if not math.isfinite(metric.best):
         return _around_the_run(curves, unknown)
     first = curves.values[:, 0] if curves.values.shape[1] else unknown
-    return _for_each(curves, *_bounds_up_to(metric, np.where(np.isnan(unknown), first, unknown)))
-
-
-def _for_each(curves: Curves, low: Array | float, high: Array | float) -> tuple[Array, Array]:
-    return np.broadcast_to(low, len(curves)), np.broadcast_to(high, len(curves))
+    return _bounds_up_to(metric, np.where(np.isnan(unknown), first, unknown))
 
 
 def _no_scale(metric: Metric) -> InputError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import reprlib
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
@@ -89,14 +89,7 @@ class Question:
 
     def given(self, what: Input) -> bool:
         """Whether something is known that not every engine reads."""
-        known = {
-            "untrained": self.untrained is not None,
-            "kind": bool((self.kinds != UNTOLD).any()),
-            "schedule": self.schedule is not None,
-            "context": self.context is not None and len(self.context) > 0,
-            "config": any(config is not None for config in self.configs),
-        }
-        return known[what]
+        return _GIVEN[what](self)
 
     def with_untrained_at_zero(self) -> Curves:
         """The runs with their values before training, where these are known, at step 0."""
@@ -109,6 +102,15 @@ class Question:
             values[~known] = np.roll(values[~known], -1, axis=1)
         values[known, 0] = self.untrained[known]
         return replace(self.runs, steps=steps, values=values, lengths=self.runs.lengths + known)
+
+
+_GIVEN: dict[Input, Callable[[Question], bool]] = {
+    "untrained": lambda question: question.untrained is not None,
+    "kind": lambda question: bool((question.kinds != UNTOLD).any()),
+    "schedule": lambda question: question.schedule is not None,
+    "context": lambda question: question.context is not None and len(question.context) > 0,
+    "config": lambda question: any(config is not None for config in question.configs),
+}
 
 
 class Source(Protocol):
