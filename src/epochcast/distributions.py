@@ -309,7 +309,7 @@ class Mixture:
         """Error of the log-odds of the cdf at y, and the step to cancel it: infinite or NaN where the cdf is flat."""
         z = self._standardise(y)
         weights = np.exp(self.log_weights)
-        # Each tail by its own sum: one minus the other would lose the small one. Only of a component it loses nothing.
+        # Of a component, one minus the small tail is the large one. Of the sum it is not: it would lose the small one.
         small = ndtr(-np.abs(z))
         large = 1.0 - small
         below = (weights * np.where(z < 0.0, small, large)).sum(axis=-1)

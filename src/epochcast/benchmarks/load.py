@@ -135,7 +135,7 @@ def _is_log(path: Path) -> bool:
         return False
     if path.name.lower().endswith((".csv", ".jsonl")):
         return not is_long_table(path) and is_other_than_pd1(path)
-    return format_of_name(path) is not None
+    return not path.name.lower().endswith(_READ) and format_of_name(path) is not None
 
 
 def _is_of_logs(path: Path, metric: Metric | str | None) -> bool:
