@@ -99,7 +99,8 @@ def draw_grid(
         draw(ax, number)
         ax.set_title(title, loc="left", fontsize=8)
         ax.tick_params(labelsize=7)
-    figure.supxlabel(labels[0], fontsize=9)
+    for ax in axes[-most:]:  # of the figure as a whole it would lie on the legend
+        ax.set_xlabel(labels[0], fontsize=9)
     figure.supylabel(labels[1], fontsize=9)
     legend_below(figure, axes[0], legend)
     path.parent.mkdir(parents=True, exist_ok=True)
