@@ -69,27 +69,17 @@ _TABLES: tuple[tuple[str, Cell], ...] = (
 )
 
 
-_COLUMNS: tuple[tuple[str, Cell], ...] = (  # of the terminal's tables
-    ("engine", lambda row: row.engine),
-    ("seen", lambda row: f"{row.cutoff:.0%}"),
-    ("n", lambda row: f"{row.n}"),
-    ("LL mean", lambda row: f"{row.log_likelihood.mean:.2f}"),
-    ("median", lambda row: f"{row.log_likelihood_median:.2f}"),
-    ("error", lambda row: f"{row.squared_error_median:.2g}"),
-    ("CRPS", lambda row: f"{row.crps:.2g}"),
-    ("in 90 %", lambda row: f"{row.coverage90:.2f}"),
-    ("rank", lambda row: f"{row.rank_log_likelihood:.2f}"),
-)
-
-
 def tables(rows: Sequence[Row]) -> Iterator[Table]:
     """The rows for a terminal, one table per collection."""
     for (benchmark, paired), own in groupby(rows, key=lambda row: (row.benchmark, row.paired)):
-        title = benchmark + ", curves of the samplers" * paired
-        table = plain_table([heading for heading, _ in _COLUMNS], title, left=("engine",))
+        headings = ("engine", "seen", "n", "LL mean", "median", "error", "CRPS", "in 90 %", "rank")
+        table = plain_table(headings, benchmark + ", curves of the samplers" * paired, left=("engine",))
         table.collapse_padding = True  # fits a terminal of 80 columns
         for row in own:
-            table.add_row(*(cell(row) for _, cell in _COLUMNS))
+            seen = row.engine, f"{row.cutoff:.0%}", str(row.n)
+            likelihoods = f"{row.log_likelihood.mean:.2f}", f"{row.log_likelihood_median:.2f}"
+            others = f"{row.squared_error_median:.2g}", f"{row.crps:.2g}", f"{row.coverage90:.2f}"
+            table.add_row(*seen, *likelihoods, *others, f"{row.rank_log_likelihood:.2f}")
         yield table
 
 
